@@ -1,0 +1,95 @@
+"""Give PoCL a CPU name that its compiler knows, where it has none of its own.
+
+PoCL asks LLVM for the host's name. An LLVM older than the CPU answers "generic", which clang then refuses as a target
+("unknown target CPU 'generic'", pocl issue 1049), so that no kernel can be built: PoCL 3.0 on AMD's Zen 5, for one.
+No build option or environment variable reaches that name, so the device record's pointer to it is replaced.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+# The x86-64 psABI levels, highest first, each with the CPU flags (as Linux prints them) that it adds.
+# Source: System V ABI, AMD64 supplement, table 3.1. Clang accepts the levels as CPU names since LLVM 12.
+_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("x86-64-v4", frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())),
+    ("x86-64-v3", frozenset("avx avx2 bmi1 bmi2 f16c fma abm movbe".split())),
+    ("x86-64-v2", frozenset("cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3".split())),
+)
+_UNKNOWN = b"generic\0"
+_RECORD_BYTES = 1024  # PoCL 3.0's device record ends there; the name's pointer was seen at byte 640
+_names: list[ctypes.Array[ctypes.c_char]] = []  # PoCL keeps the pointers for the life of the process
+
+
+def psabi_level(flags: Iterable[str]) -> str:
+    """Return the highest x86-64 level whose features are all among `flags`.
+
+    >>> psabi_level(["sse2"])
+    'x86-64'
+    """
+    have = frozenset(flags)
+    level = "x86-64"
+    for name, added in reversed(_LEVELS):
+        if not added <= have:
+            break
+        level = name
+    return level
+
+
+def name_unknown_cpus(devices: Sequence[cl.Device]) -> int:
+    """Replace the name "generic" in the records of PoCL's CPU devices; return how many were replaced.
+
+    Harmless elsewhere: only Linux on x86-64 and only a pointer that leads to exactly that word is touched, and the
+    record is read through the kernel's view of memory, where a bad address is an error and not a crash.
+    """
+    if not sys.platform.startswith("linux") or os.uname().machine != "x86_64":
+        return 0
+    offsets = {device.int_ptr: _find_name(device.int_ptr) for device in devices}
+    if not any(offset is not None for offset in offsets.values()):
+        return 0
+    name = ctypes.create_string_buffer(psabi_level(_cpu_flags()).encode())
+    _names.append(name)
+    replaced = 0
+    for record, offset in offsets.items():
+        if offset is not None:
+            ctypes.c_void_p.from_address(record + offset).value = ctypes.addressof(name)
+            replaced += 1
+    return replaced
+
+
+def _find_name(record: int) -> int | None:
+    """Return the offset within a device record of the pointer to the unknown name, if it is there."""
+    memory = os.open("/proc/self/mem", os.O_RDONLY)
+    try:
+        words = os.pread(memory, _RECORD_BYTES, record)
+        for offset in range(0, len(words) - 7, 8):
+            (pointer,) = struct.unpack_from("<Q", words, offset)
+            if not 4096 <= pointer < 1 << 47:  # not an address of user space
+                continue
+            try:
+                text = os.pread(memory, len(_UNKNOWN), pointer)
+            except OSError:
+                continue  # a number that is no address
+            if text == _UNKNOWN:
+                return offset
+    except OSError:
+        return None  # the record's last page may end early, or /proc may be closed to us: nothing to mend then
+    finally:
+        os.close(memory)
+    return None
+
+
+def _cpu_flags() -> list[str]:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return line.partition(":")[2].split()
+    return []
