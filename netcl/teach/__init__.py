@@ -1,0 +1,1 @@
+"""What the lessons need: the course laid into a folder, and the checks behind the exercises."""
