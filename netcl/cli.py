@@ -94,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     devices = commands.add_parser("devices", help="list the OpenCL devices")
     devices.set_defaults(run=_devices)
 
+    # The doctor reads its own options; a prefix that no option has leaves every word to it.
     doctor = commands.add_parser(
         "doctor", help="test every device and say how to mend what is wrong", add_help=False, prefix_chars="\0"
     )

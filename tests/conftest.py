@@ -20,7 +20,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from netcl import platforms
 
         found = platforms.devices()
-        metafunc.parametrize("device", found, ids=[f"{number}-{each.name}" for number, each in enumerate(found)])
+        ids = [f"{number}-{each.name}" for number, each in enumerate(found)]
+        metafunc.parametrize("device", found, ids=ids, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -53,9 +53,9 @@ class Laid:
     def summary(self) -> str:
         """Say in a few lines what was done.
 
-        >>> print(Laid(Path("course"), written=["a.ipynb"], kept=["b.ipynb"], beside={"b.ipynb": "b.new.ipynb"}).summary())
+        >>> print(Laid(Path("course"), written=["a.ipynb"], kept=["b"], beside={"b": "b.new"}).summary())
         course: 1 file laid, 1 kept as you left it
-        b.ipynb has your work and was kept; the newer lesson is b.new.ipynb
+        b has your work and was kept; the newer lesson is b.new
         """
         counts = [
             (len(self.written), "laid"),

@@ -1,0 +1,78 @@
+# `make lab` opens the course, `make test` runs every test; both need Python ≥ 3.10 and nothing else.
+# Another Python: `make lab PYTHON=python3.12`. The plain pip commands stand in README.md.
+
+PYTHON ?= python3
+VENV ?= .venv
+DIR ?= netcl-course
+# More options for `netcl lab`: make lab ARGS="--solutions --port 9999"
+ARGS ?=
+
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+# One environment for one Python; another version of it starts afresh.
+MADE := $(VENV)/.made-with-$(VERSION)
+
+# The cache plugin is off, so that two runs differ in nothing but the code.
+PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help lab test test-unit test-notebooks demo lint wheel clean
+
+help:
+	@echo "make lab     open the course in JupyterLab (ARGS=\"--solutions\" adds the solutions)"
+	@echo "make test    run every test, notebooks included"
+	@echo "make demo    print the worked example and save its picture as netcl-demo.svg"
+	@echo "make lint    ruff and pyright"
+	@echo "make wheel   build the wheel into dist/"
+	@echo "make clean   remove the environment and every cache; your course folder stays"
+
+lab: $(VENV)/.has-lab
+	$(BIN)/python -m netcl lab $(DIR) $(ARGS)
+
+test: test-unit test-notebooks
+
+# nbval costs seconds of imports, so only the notebooks pay for it.
+test-unit: $(VENV)/.has-test
+	$(PYTEST) -p no:nbval netcl tests
+
+test-notebooks: $(VENV)/.has-test
+	$(PYTEST) --nbval --nbval-current-env --nbval-cell-timeout 60 curriculum notebooks
+
+demo: $(VENV)/.has-netcl
+	$(BIN)/python -m netcl demo --save netcl-demo.svg
+
+lint: $(VENV)/.has-lint
+	$(BIN)/ruff check .
+	$(BIN)/pyright --warnings --pythonpath $(BIN)/python
+
+wheel: $(MADE)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+# What is installed is installed once, and again when pyproject.toml changes.
+$(VENV)/.has-netcl: pyproject.toml $(MADE)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+# pyright reads the tests too, and so needs what they import.
+$(VENV)/.has-lint: EXTRA = [lint,test]
+$(VENV)/.has-%: EXTRA = [$*]
+$(VENV)/.has-%: pyproject.toml $(MADE)
+	@echo "Installing netcl$(EXTRA) into $(VENV) …"
+	$(BIN)/python -m pip install --quiet --editable ".$(EXTRA)"
+	@touch $@
+
+$(MADE):
+	@$(if $(VERSION),true,echo "$(PYTHON) does not run: install Python 3.10 or newer, or name one: make PYTHON=python3.12" >&2; exit 1)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "$(PYTHON) is Python $(VERSION); netcl needs 3.10 or newer: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) comes without venv: install python3-venv (Debian, Ubuntu), or name another Python: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@# Editable installs from pyproject.toml alone need pip 21.3; the first 3.10 came with an older one.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=22"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis netcl-demo.svg
+	find . -name __pycache__ -type d -not -path './$(DIR)/*' -prune -exec rm -rf {} +
