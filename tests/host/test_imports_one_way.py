@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "netcl"
 
 # From the bottom to the top; a module may import those before it, and none after it.
-ORDER: list[str] = """
+ORDER: Sequence[str] = """
     _version errors expr layout pocl_cpu pocl memory device platforms kernels tensor ops autograd nn optim viz teach
     doctor cli __main__
 """.split()
