@@ -68,7 +68,10 @@ def name_unknown_cpus(devices: Sequence[cl.Device]) -> int:
 
 def _find_name(record: int) -> int | None:
     """Return the offset within a device record of the pointer to the unknown name, if it is there."""
-    memory = os.open("/proc/self/mem", os.O_RDONLY)
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDONLY)
+    except OSError:
+        return None  # a hardened container closes /proc to us: nothing to mend then
     try:
         words = os.pread(memory, _RECORD_BYTES, record)
         for offset in range(0, len(words) - 7, 8):
@@ -82,7 +85,7 @@ def _find_name(record: int) -> int | None:
             if text == _UNKNOWN:
                 return offset
     except OSError:
-        return None  # the record's last page may end early, or /proc may be closed to us: nothing to mend then
+        return None  # the record's last page may end early
     finally:
         os.close(memory)
     return None

@@ -1,0 +1,11 @@
+"""Every line of OpenCL C in the project, and how it is launched.
+
+A kernel here reads operands that have a `layout` (netcl.layout) and a `buffer`, and fills a buffer. It knows nothing of
+tensors or graphs.
+"""
+
+from netcl.kernels.elementwise import Formula, evaluate
+from netcl.kernels.matmul import matmul
+from netcl.kernels.reduce import REDUCTIONS, reduce
+
+__all__ = ["REDUCTIONS", "Formula", "evaluate", "matmul", "reduce"]

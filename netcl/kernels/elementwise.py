@@ -1,0 +1,188 @@
+"""One kernel per elementwise expression and pattern of operands: a work-item per element, broadcasting by strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyopencl.tools import PooledBuffer
+
+from netcl import expr as ex
+from netcl.device import Device
+from netcl.errors import DTypeError
+from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
+from netcl.layout import Layout, broadcast_to, collapse
+
+_PLANS_KEPT = 4096  # per formula; shapes that change at every step would otherwise pile up
+
+
+class Plan(NamedTuple):
+    """All that one launch needs besides its buffers, worked out once per pattern of operands."""
+
+    source: str
+    arg_types: tuple[Any, ...]
+    size: tuple[int, ...]
+    local: tuple[int, ...]
+    tail: tuple[int, ...]
+
+
+class Formula:
+    """An expression that can be run on a device, with the plans of the launches seen so far.
+
+    `variables` gives the order in which operands are passed.
+    """
+
+    __slots__ = ("expr", "plans", "variables")
+
+    def __init__(self, expression: ex.Expr, variables: Sequence[str] | None = None) -> None:
+        self.expr = expression
+        self.variables = tuple(ex.variables(expression) if variables is None else variables)
+        self.plans: dict[Any, Plan] = {}
+
+    def __repr__(self) -> str:
+        return f"Formula({ex.to_text(self.expr)})"
+
+
+def evaluate(
+    device: Device,
+    formula: Formula,
+    operands: Sequence[Operand | int | float],
+    out: Layout,
+    work: np.dtype,
+    into: PooledBuffer | None = None,
+) -> PooledBuffer:
+    """Compute an expression for every element; return the buffer of the result.
+
+    Math:    out[i] = expression of the operands at i, computed in dtype `work`, stored in out's dtype
+    Shapes:  each tensor operand broadcasts to out.shape; a Python number is the same everywhere;
+             with `into`, out may be a view of that buffer, and only the elements of the view are written
+    Raises:  DTypeError if a number does not fit an integer `work` dtype
+    """
+    buffer = device.pool.allocate(out.nbytes) if into is None else into
+    if not out.size:
+        return buffer
+    numbers = int if work.kind in "iu" else float
+    args: list[Any] = [buffer]
+    key: list[Any] = [device.index, out, work]
+    for operand in operands:
+        if isinstance(operand, (int, float)):
+            args.append(_number(operand, work, numbers))
+            key.append(None)
+        else:
+            args.append(operand.buffer)
+            key.append(operand.layout)
+    plan = formula.plans.get(tuple(key))
+    if plan is None:
+        plan = _remember(formula, tuple(key), _plan(device, formula, key[3:], out, work))
+    args.extend(plan.tail)
+    device.launch(device.kernel(plan.source, "elementwise", plan.arg_types), plan.size, plan.local, args, out.size)
+    return buffer
+
+
+def _number(value: float, work: np.dtype, kind: type) -> int | float:
+    if work.kind == "f":
+        with np.errstate(over="ignore"):
+            return float(work.type(value))  # 1e300 is infinity in float32; pyopencl would raise
+    if work.kind == "b":
+        return int(bool(value))
+    limits = np.iinfo(work)
+    if not limits.min <= value <= limits.max:
+        raise DTypeError(f"the number {value!r} does not fit {work}")
+    return kind(value)
+
+
+def _remember(formula: Formula, key: tuple[Any, ...], plan: Plan) -> Plan:
+    if len(formula.plans) >= _PLANS_KEPT:
+        formula.plans.clear()
+    formula.plans[key] = plan
+    return plan
+
+
+def _plan(device: Device, formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype) -> Plan:
+    """Choose how each operand is read, and write the kernel."""
+    scattered = not (out.contiguous and out.offset == 0)
+    accesses = [_access(layout, out, scattered) for layout in layouts]
+    stretched = [
+        broadcast_to(layout, out.shape)
+        for layout, access in zip(layouts, accesses, strict=True)
+        if layout is not None and access == "strided"
+    ]
+    if scattered:
+        stretched.insert(0, out)
+    lengths, strides = collapse(out.shape, [layout.element_strides for layout in stretched])
+    tail: list[int] = [out.size, *lengths[1:]] if stretched else [out.size]
+    walks = iter(zip(stretched, strides, strict=True))
+    if scattered:
+        view, steps = next(walks)
+        tail += [view.element_offset, *steps]
+    for layout, access in zip(layouts, accesses, strict=True):
+        if access == "one" and layout is not None:
+            tail.append(layout.element_offset)
+        elif access == "strided":
+            view, steps = next(walks)
+            tail += [view.element_offset, *steps]
+    rank = len(lengths)
+    source = _source(formula, layouts, accesses, out.dtype, work, rank, scattered)
+    local = device.local_size
+    numbers = [np.uint8 if work.kind == "b" else work.type]
+    arg_types = [None, *(numbers[0] if layout is None else None for layout in layouts), *[np.int64] * len(tail)]
+    return Plan(source, tuple(arg_types), ((out.size + local - 1) // local * local,), (local,), tuple(tail))
+
+
+def _access(layout: Layout | None, out: Layout, scattered: bool) -> str:
+    """Return how an operand's element is found: a number, at the result's own index, the only one, or by strides."""
+    if layout is None:
+        return "number"
+    if not scattered and layout.shape == out.shape and layout.contiguous and layout.offset == 0:
+        return "same"
+    return "one" if layout.size == 1 else "strided"
+
+
+def _source(
+    formula: Formula,
+    layouts: Sequence[Layout | None],
+    accesses: Sequence[str],
+    out: np.dtype,
+    work: np.dtype,
+    rank: int,
+    scattered: bool,
+) -> str:
+    """Write the kernel: operands are v0, v1 … so that equal expressions of different ops share one program."""
+    t = ctype(work)
+    buffers, tail, loads = [], ["const long n"], []
+    target = "i"
+    if scattered or "strided" in accesses:
+        tail += [f"const long d{axis}" for axis in range(1, rank)]
+        loads.append(coordinates("i", [f"d{axis}" for axis in range(rank)]))
+    if scattered:
+        steps = [f"s_{axis}" for axis in range(rank)]
+        tail += [f"const long {name}" for name in ("o_", *steps)]
+        target = f"o_ + {dot('i', steps)}"
+    for i, (layout, access) in enumerate(zip(layouts, accesses, strict=True)):
+        if layout is None:
+            buffers.append(f"const {t} v{i}")
+            continue
+        buffers.append(f"__global const {ctype(layout.dtype)}* p{i}")
+        place = "i"
+        if access == "one":
+            tail.append(f"const long o{i}")
+            place = f"o{i}"
+        elif access == "strided":
+            steps = [f"s{i}_{axis}" for axis in range(rank)]
+            tail += [f"const long {name}" for name in (f"o{i}", *steps)]
+            place = f"o{i} + {dot('i', steps)}"
+        loads.append(f"const {t} v{i} = ({t})p{i}[{place}];")
+    body = ex.to_c(formula.expr, t, {name: f"v{i}" for i, name in enumerate(formula.variables)})
+    store = f"({body}) != 0" if out.kind == "b" else f"({ctype(out)})({body})"
+    dtypes = [out, work, *(layout.dtype for layout in layouts if layout is not None)]
+    lines = "\n    ".join(loads)
+    return f"""{preamble(dtypes)}
+__kernel void elementwise(__global {ctype(out)}* out, {", ".join([*buffers, *tail])})
+{{
+    const long i = get_global_id(0);
+    if (i >= n) return;
+    {lines}
+    out[{target}] = {store};
+}}
+"""

@@ -1,0 +1,132 @@
+"""Reductions as trees: every pass lets a work-item fold a short run of elements, until one run is left.
+
+A tree keeps float32 sums accurate: the error grows with the logarithm of the length where a running sum's grows with
+the length (Higham 1993, The accuracy of floating point summation).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from pyopencl.tools import PooledBuffer
+
+from netcl.device import Device
+from netcl.errors import DTypeError
+from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
+from netcl.layout import Layout, Shape, collapse, contiguous
+
+_RUN = 256  # elements that one work-item folds in turn
+
+
+class Reduction(NamedTuple):
+    """How two partial results `a` and `b` combine (a template), and what an empty run gives (C; {lowest} is the
+    smallest value of the type)."""
+
+    combine: str
+    empty: str
+    identity: bool  # whether an array without elements has a result
+
+
+REDUCTIONS = {
+    "sum": Reduction("{a} + {b}", "0", True),
+    "prod": Reduction("{a} * {b}", "1", True),
+    # A comparison with NaN is false, so both branches are asked before a stays: NaN wins, as in NumPy.
+    "max": Reduction("({b} > {a} || {b} != {b}) ? {b} : {a}", "{lowest}", False),
+    "min": Reduction("({b} < {a} || {b} != {b}) ? {b} : {a}", "{highest}", False),
+}
+
+
+class _Part:
+    """A partial result between two passes."""
+
+    def __init__(self, layout: Layout, buffer: PooledBuffer) -> None:
+        self.layout = layout
+        self.buffer = buffer
+
+
+def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> PooledBuffer:
+    """Fold `x` over `axes`; return the buffer of the result.
+
+    Math:    out[kept] = combination of x[kept, reduced] over all reduced indices
+    Shapes:  out.size is the product of the lengths not in `axes`
+    """
+    layout = x.layout
+    kept = tuple(axis for axis in range(layout.ndim) if axis not in axes)
+    length = int(np.prod([layout.shape[axis] for axis in axes], dtype=np.int64))
+    count = out.size
+    if not count:
+        return device.pool.allocate(out.nbytes)
+    runs = max((length + _RUN - 1) // _RUN, 1)
+    if runs == 1:
+        return _fold(device, kind, x, kept, axes, 1, out.dtype)
+    part = contiguous((count, runs), out.dtype)
+    buffer = _fold(device, kind, x, kept, axes, runs, out.dtype)
+    return reduce(device, kind, _Part(part, buffer), (1,), contiguous((count,), out.dtype))
+
+
+def _fold(
+    device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, runs: int, dtype: np.dtype
+) -> PooledBuffer:
+    """Run one pass: `runs` partial results for each kept index, side by side."""
+    layout = x.layout
+    steps = layout.element_strides
+    kept_lengths, (kept_strides,) = collapse(tuple(layout.shape[a] for a in kept), [tuple(steps[a] for a in kept)])
+    lengths, (strides,) = collapse(tuple(layout.shape[a] for a in axes), [tuple(steps[a] for a in axes)])
+    count = int(np.prod(kept_lengths, dtype=np.int64))
+    length = int(np.prod(lengths, dtype=np.int64))
+    total = count * runs
+    source = _source(kind, layout.dtype, dtype, len(kept_lengths), len(lengths))
+    numbers = (total, runs, length, layout.element_offset, *kept_lengths[1:], *kept_strides, *lengths[1:], *strides)
+    kernel = device.kernel(source, "fold", (None, None, *[np.int64] * len(numbers)))
+    buffer = device.pool.allocate(total * dtype.itemsize)
+    local = device.local_size
+    size = (total + local - 1) // local * local
+    device.launch(kernel, (size,), (local,), [buffer, x.buffer, *numbers], layout.size)
+    return buffer
+
+
+def _extremes(dtype: np.dtype) -> dict[str, str]:
+    if dtype.kind == "f":
+        return {"lowest": "-INFINITY", "highest": "INFINITY"}
+    if dtype.kind == "b":
+        return {"lowest": "0", "highest": "1"}
+    name = ctype(dtype).upper()
+    if dtype.kind == "u":
+        return {"lowest": "0", "highest": f"{name}_MAX"}
+    return {"lowest": f"{name}_MIN", "highest": f"{name}_MAX"}
+
+
+@lru_cache(maxsize=256)
+def _source(kind: str, dtype: np.dtype, out: np.dtype, kept_rank: int, rank: int) -> str:
+    reduction = REDUCTIONS.get(kind)
+    if reduction is None:
+        raise DTypeError(f"there is no reduction named {kind!r}")
+    t = ctype(out)
+    kept = [f"kd{axis}" for axis in range(kept_rank)]
+    kept_steps = [f"ks{axis}" for axis in range(kept_rank)]
+    lengths = [f"d{axis}" for axis in range(rank)]
+    steps = [f"ds{axis}" for axis in range(rank)]
+    names = ["total", "runs", "length", "offset", *kept[1:], *kept_steps, *lengths[1:], *steps]
+    combine = reduction.combine.format(a="total_so_far", b="value")
+    empty = reduction.empty.format(**_extremes(out))
+    return f"""{preamble([dtype, out])}
+__kernel void fold(__global {t}* out, __global const {ctype(dtype)}* x, {", ".join(f"const long {n}" for n in names)})
+{{
+    const long i = get_global_id(0);
+    if (i >= total) return;
+    const long run = i % runs;
+    const long k = i / runs;
+    {coordinates("k", kept)}
+    const long first = offset + {dot("k", kept_steps)};
+    {t} total_so_far = ({t})({empty});
+    /* Neighbouring work-items read neighbouring elements. */
+    for (long j = run; j < length; j += runs) {{
+        {coordinates("j", lengths)}
+        const {t} value = ({t})x[first + {dot("j", steps)}];
+        total_so_far = {combine};
+    }}
+    out[i] = total_so_far;
+}}
+"""

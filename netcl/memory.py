@@ -1,0 +1,54 @@
+"""Device memory: a pool that keeps freed buffers for the next allocation, and what it holds.
+
+Fresh memory costs a page fault per page on first use, so buffers are reused through pyopencl's own memory pool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyopencl as cl
+from pyopencl.tools import ImmediateAllocator, MemoryPool, PooledBuffer
+
+from netcl.errors import DeviceError
+
+_GRANULE = 256  # bytes; a whole number of the widest vector loads, so that none crosses the end of a buffer
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """What a device's pool holds: bytes and blocks in use, and bytes and blocks kept for reuse."""
+
+    active_bytes: int
+    active_blocks: int
+    held_bytes: int
+    held_blocks: int
+
+
+class Pool:
+    """The buffers of one device. Reuse is safe because a device runs one queue at a time (see device.py)."""
+
+    def __init__(self, queue: cl.CommandQueue, name: str) -> None:
+        self._pool = MemoryPool(ImmediateAllocator(queue))
+        self._name = name
+
+    def allocate(self, nbytes: int) -> PooledBuffer:
+        """Return a buffer of at least `nbytes` bytes, rounded up; its content is whatever was there.
+
+        Raises: DeviceError if the device has not that much memory.
+        """
+        rounded = (nbytes + _GRANULE - 1) // _GRANULE * _GRANULE or _GRANULE
+        try:
+            return self._pool.allocate(rounded)
+        except (cl.MemoryError, cl.LogicError) as error:  # LogicError: larger than one allocation may be
+            raise DeviceError(f"{self._name} has no {rounded:,} bytes free for a tensor ({error})") from None
+
+    def stats(self) -> MemoryStats:
+        """Return how much is in use and how much is kept, in bytes and in blocks."""
+        pool = self._pool
+        held = pool.held_blocks
+        return MemoryStats(pool.active_bytes, pool.active_blocks, pool.managed_bytes - pool.active_bytes, held)
+
+    def free_held(self) -> None:
+        """Give the memory that is kept for reuse back to the system."""
+        self._pool.free_held()

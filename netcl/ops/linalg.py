@@ -1,0 +1,85 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from netcl import kernels
+from netcl import layout as lay
+from netcl.errors import DeviceError, DTypeError, ShapeError
+from netcl.ops.dtypes import common
+from netcl.ops.rows import unbroadcast
+from netcl.ops.shape import reshape, transpose
+from netcl.ops.table import structural
+from netcl.tensor import Tensor, check_dtype
+
+
+@structural("a", "b")
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product, batch by batch, as NumPy's `@`: a 1-d operand is a row on the left, a column on the right.
+
+    Math:    out[…, i, j] = Σ over k of a[…, i, k] b[…, k, j]
+             d(AB) = dA B + A dB, so  Ā = Ȳ Bᵀ  and  B̄ = Aᵀ Ȳ  (Giles 2008, An extended collection of matrix
+             derivative results)
+    Shapes:  (*A, n, k) @ (*B, k, m) -> (*S, n, m), where A and B broadcast to S
+    Raises:  ShapeError naming both shapes
+    """
+    for x in (a, b):
+        if not isinstance(x, Tensor):
+            raise ShapeError(f"matmul multiplies arrays, not the number {x!r}; use *")
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape} do not match: the last axis of the first must equal the "
+                         f"{'second to last' if b.ndim > 1 else 'only'} axis of the second")  # fmt: skip
+    if a.device is not b.device:
+        raise DeviceError(f"matmul: the operands are on two devices, {a.device.name} and {b.device.name}")
+    dtype = common([a.dtype, b.dtype], [], integers=True)
+    if dtype.kind == "b":
+        raise DTypeError("matmul of two boolean arrays is not defined here; convert one with astype")
+    check_dtype(dtype, a.device)
+    left, right = _matrices(a, b)
+    batch = lay.broadcast_shapes("matmul", [left.shape[:-2], right.shape[:-2]])
+    layout = lay.contiguous((*batch, left.shape[-2], right.shape[-1]), dtype)
+    product = Tensor(layout, kernels.matmul(a.device, left, right, layout), a.device)
+    if a.ndim > 1 and b.ndim > 1:
+        return product
+    return reshape(product, (*batch, *left.shape[-2:-1][: a.ndim > 1], *right.shape[-1:][: b.ndim > 1]))
+
+
+def _matrices(a: Any, b: Any) -> tuple[Any, Any]:
+    """Give 1-d operands their missing axis."""
+    return (a if len(a.shape) > 1 else reshape(a, (1, -1)), b if len(b.shape) > 1 else reshape(b, (-1, 1)))
+
+
+def swap(x: Any) -> Any:
+    """Transpose the last two axes."""
+    axes = [*range(len(x.shape))]
+    axes[-2:] = reversed(axes[-2:])
+    return transpose(x, tuple(axes))
+
+
+def _as_product(g: Any, a: Any, b: Any) -> Any:
+    """Give a cotangent of the result the axes that 1-d operands took away."""
+    left, right = _matrices(a, b)
+    batch = lay.broadcast_shapes("matmul", [left.shape[:-2], right.shape[:-2]])
+    return reshape(g, (*batch, left.shape[-2], right.shape[-1]))
+
+
+@matmul.vjp("a", "G @ {b}ᵀ")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    left, right = _matrices(a, b)
+    return reshape(unbroadcast(_as_product(g, a, b) @ swap(right), left.shape), a.shape)
+
+
+@matmul.vjp("b", "{a}ᵀ @ G")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    left, right = _matrices(a, b)
+    return reshape(unbroadcast(swap(left) @ _as_product(g, a, b), right.shape), b.shape)
+
+
+@matmul.jvp
+def _(tangents: Sequence[Any], out: Any, a: Any, b: Any) -> Any:
+    da, db = tangents
+    if da is None or db is None:
+        return da @ b if db is None else a @ db
+    return da @ b + a @ db

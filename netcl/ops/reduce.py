@@ -1,0 +1,143 @@
+"""Ops that fold axes away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from netcl import layout as lay
+from netcl.errors import ShapeError
+from netcl.kernels import reduce
+from netcl.layout import Shape
+from netcl.ops.dtypes import BOOL, FLOAT32, INT64
+from netcl.ops.elementwise import equal
+from netcl.ops.shape import astype, broadcast_to, reshape
+from netcl.ops.table import structural
+from netcl.tensor import Tensor
+
+Axis = int | Sequence[int] | None
+
+
+def kept_shape(shape: Shape, axes: Shape) -> Shape:
+    """Return the shape with length 1 in place of the reduced axes, so that it broadcasts against the operand.
+
+    >>> kept_shape((2, 3, 4), (1,))
+    (2, 1, 4)
+    """
+    return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+
+
+def fold(kind: str, a: Tensor, axis: Axis, keepdims: bool, dtype: np.dtype) -> Tensor:
+    """Run one of the reduction kernels over some axes."""
+    axes = lay.normalize_axes(kind, axis, a.ndim)
+    shape = kept_shape(a.shape, axes) if keepdims else tuple(n for i, n in enumerate(a.shape) if i not in axes)
+    layout = lay.contiguous(shape, dtype)
+    return Tensor(layout, reduce(a.device, kind, a, axes, layout), a.device)
+
+
+def spread(g: Any, a: Any, axis: Axis) -> Any:
+    """Repeat a reduced array along the axes that were reduced: the transpose of sum."""
+    return broadcast_to(reshape(g, kept_shape(a.shape, lay.normalize_axes("sum", axis, len(a.shape)))), a.shape)
+
+
+@structural("a", linear=True)
+def sum(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - NumPy's name
+    """Sum over axes (all of them for None), as a tree, so that float32 stays accurate.
+
+    Math:    out[kept] = Σ over the reduced indices of a[kept, reduced]; of no elements it is 0
+    Shapes:  (*S) -> S without the axes, or with 1 in their place (keepdims)
+    Raises:  ShapeError if an axis is out of range or stands twice
+    """
+    dtype = a.dtype if a.dtype.kind == "f" else INT64
+    return fold("sum", a, axis, keepdims, dtype)
+
+
+@sum.vjp("a", "spread {out.shape} → {a.shape}")
+def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    return spread(g, a, axis)
+
+
+@structural("a", linear=True)
+def mean(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Average over axes (all of them for None); integers give float32. The mean of no elements is NaN.
+
+    Math:    out[kept] = Σ a[kept, reduced] / n, where n is the number of reduced indices
+    Shapes:  as sum
+    """
+    values = a if a.dtype.kind == "f" else astype(a, FLOAT32)
+    total = fold("sum", values, axis, keepdims, values.dtype)
+    return total / float(_count(a, axis))
+
+
+def _count(a: Any, axis: Axis) -> int:
+    axes = lay.normalize_axes("mean", axis, len(a.shape))
+    return int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
+
+
+@mean.vjp("a", "spread {out.shape} → {a.shape}, ÷ {count}")
+def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    return spread(g, a, axis) / float(_count(a, axis))
+
+
+def _extreme(kind: str, a: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    axes = lay.normalize_axes(kind, axis, a.ndim)
+    if any(a.shape[i] == 0 for i in axes):
+        raise ShapeError(f"{kind}: shape {a.shape} has no elements along axis {axis}, so there is no {kind}")
+    return fold(kind, a, axis, keepdims, a.dtype)
+
+
+def _route(g: Any, out: Any, a: Any, axis: Axis) -> Any:
+    """Share a cotangent among the entries that equal the extreme value."""
+    winners = astype(equal(a, spread(out, a, axis)), g.dtype)
+    return winners * spread(g, a, axis) / sum(winners, axis, True)
+
+
+def _pick(tangents: Sequence[Any], out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    winners = astype(equal(a, spread(out, a, axis)), tangents[0].dtype)
+    return sum(winners * tangents[0], axis, keepdims) / sum(winners, axis, keepdims)
+
+
+@structural("a")
+def max(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - NumPy's name
+    """Largest element over axes (all of them for None). NaN wins, as in NumPy.
+
+    Math:    out[kept] = max over the reduced indices of a[kept, reduced]
+             Where k elements tie, each has the local derivative 1/k: a subgradient whose parts sum to 1.
+    Shapes:  as sum
+    Raises:  ShapeError if there are no elements to choose from
+    """
+    return _extreme("max", a, axis, keepdims)
+
+
+@structural("a")
+def min(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - NumPy's name
+    """Smallest element over axes (all of them for None); otherwise as max."""
+    return _extreme("min", a, axis, keepdims)
+
+
+max.jvp(_pick)
+min.jvp(_pick)
+
+
+@max.vjp("a", "route to the winner")
+def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    return _route(g, out, a, axis)
+
+
+@min.vjp("a", "route to the winner")
+def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    return _route(g, out, a, axis)
+
+
+def is_finite(a: Tensor) -> bool:
+    """Say whether no element is NaN or infinite; reads one number back.
+
+    >>> is_finite(Tensor.from_host([1.0, float("nan")]))
+    False
+    """
+    if a.dtype == BOOL or a.dtype.kind in "iu" or not a.size:
+        return True
+    # x − x is 0 for finite x and NaN otherwise, and NaN survives the sum.
+    return bool(np.isfinite(sum(a - a).to_host()))

@@ -1,0 +1,172 @@
+"""Elementwise ops: how a row of the table runs, and how its derivatives follow from its partials.
+
+Broadcasting and its transpose are here, once, and in no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from netcl import expr as ex
+from netcl import layout as lay
+from netcl.errors import DeviceError, DTypeError
+from netcl.kernels import Formula, evaluate
+from netcl.layout import Layout, Shape
+from netcl.ops.dtypes import BOOL, common
+from netcl.ops.table import OPS, Row
+from netcl.tensor import Tensor, check_dtype
+
+G = ex.Var("g")
+
+
+def elementwise(
+    name: str,
+    expression: str,
+    *,
+    domain: Mapping[str, tuple[float, float]] | None = None,
+    integers: bool = False,
+    boolean: bool = False,
+    mask: str | None = None,
+    alias: Sequence[str] = (),
+    doc: str = "",
+    **partials: str,
+) -> Row:
+    """Declare a row of the table: a forward expression and the local partial derivative for each operand.
+
+    Math:    out = expression(a, b, …); the partial named `a` is ∂out/∂a, written with the operands and `out`
+    `domain` bounds the operands in tests, off poles and kinks; `integers`: integer inputs give integer results;
+    `boolean`: the result is a truth value; `mask` names the operand that only chooses; `doc` states a subgradient.
+    """
+    row = Row(name, _function(name, expression), ex.parse(expression), {a: ex.parse(p) for a, p in partials.items()})
+    row.domain = dict(domain or {})
+    row.keeps_integers = integers or boolean
+    row.returns_bool = boolean
+    row.mask = mask
+    row.aliases = tuple(alias)
+    row.note = doc
+    row.__doc__ = _describe(row, expression, partials)
+    return row
+
+
+def _function(name: str, expression: str) -> Any:
+    names = ex.variables(ex.parse(expression))
+    namespace: dict[str, Any] = {"run": run}
+    # A real signature, so that help() and the notebook's tooltip name the operands.
+    exec(f"def {name}({', '.join(names)}): return run({name!r}, ({', '.join(names)},))", namespace)
+    return namespace[name]
+
+
+def _describe(row: Row, expression: str, partials: Mapping[str, str]) -> str:
+    lines = [f"{row.name}({', '.join(row.args)}) = {ex.to_text(ex.parse(expression))}, elementwise.", ""]
+    lines += [f"Math:    ∂out/∂{a} = {ex.to_text(ex.parse(p))}" for a, p in partials.items()]
+    lines.append("Shapes:  the operands broadcast as in NumPy")
+    return "\n".join([*lines, "", row.note] if row.note else lines)
+
+
+def run(name: str, operands: Sequence[Tensor | int | float]) -> Tensor:
+    """Run a row's forward kernel on tensors and numbers (at least one tensor)."""
+    row = OPS[name]
+    assert isinstance(row, Row)
+    device = _device(row.name, operands)
+    key = tuple([x.layout if isinstance(x, Tensor) else type(x) for x in operands])
+    signature = row.signatures.get(key)
+    if signature is None:
+        signature = row.signatures[key] = _signature(row, operands)
+    out, work = signature
+    check_dtype(work, device)
+    return Tensor(out, evaluate(device, row.formula, operands, out, work), device)
+
+
+def _device(name: str, operands: Sequence[Any]) -> Any:
+    device = None
+    for x in operands:
+        if isinstance(x, Tensor):
+            if device is None:
+                device = x.device
+            elif device is not x.device:
+                raise DeviceError(f"{name}: the operands are on two devices, {device.name} and {x.device.name}")
+    return device
+
+
+def _signature(row: Row, operands: Sequence[Any]) -> tuple[Layout, np.dtype]:
+    """Work out the layout of the result and the dtype to compute in."""
+    if len(row.signatures) >= 4096:  # shapes that change at every call would otherwise pile up
+        row.signatures.clear()
+    chosen = [x for arg, x in zip(row.args, operands, strict=True) if arg != row.mask]
+    dtypes = [x.dtype for x in chosen if isinstance(x, Tensor)]
+    numbers = [type(x) for x in chosen if not isinstance(x, Tensor)]
+    work = common(dtypes, numbers, integers=row.keeps_integers)
+    if work == BOOL and row.name in ("neg", "sub"):
+        raise DTypeError(f"{row.name} of booleans means nothing; use logical_not, or compare with not_equal")
+    shape = lay.broadcast_shapes(row.name, [x.shape for x in operands if isinstance(x, Tensor)])
+    return lay.contiguous(shape, BOOL if row.returns_bool else work), work
+
+
+@lru_cache(maxsize=512)
+def local(row: Row, arg: str) -> ex.Expr:
+    """Return the partial derivative with respect to `arg`, simplified."""
+    return ex.simplify(row.partials[arg])
+
+
+@lru_cache(maxsize=512)
+def _pullback(row: Row, arg: str) -> Formula:
+    """Return g · ∂out/∂arg as a formula."""
+    return Formula(ex.simplify(ex.Call("mul", (G, local(row, arg)))))
+
+
+def pull(row: Row, arg: str, g: Tensor, out: Tensor, operands: Sequence[Any]) -> Tensor:
+    """Pull a cotangent back through a row, to one tensor operand, in one kernel and a sum where it was stretched.
+
+    Math:    x_bar = unbroadcast(g · ∂out/∂x)
+    Shapes:  g and out (*S); the result has the operand's shape and dtype
+    """
+    target = operands[row.args.index(arg)]
+    formula = _pullback(row, arg)
+    if formula.expr == G and g.dtype == target.dtype:
+        contribution = g
+    else:
+        values = dict(zip(row.args, operands, strict=True)) | {"g": g, "out": out}
+        dtype = target.dtype
+        result = lay.contiguous(out.shape, dtype)
+        needed = [values[name] for name in formula.variables]
+        contribution = Tensor(result, evaluate(g.device, formula, needed, result, out.dtype), g.device)
+    return unbroadcast(contribution, target.shape)
+
+
+def unbroadcast(g: Any, shape: Shape) -> Any:
+    """Sum a cotangent over the axes that broadcasting stretched.
+
+    Math:    x_bar[j] = sum of g[i] over all i that read x[j]
+    Shapes:  g (*B, *S') -> shape (*S); S' is S with its 1s stretched
+    Raises:  ShapeError if `shape` does not broadcast to g.shape
+    Source:  transpose of broadcast_to; NumPy broadcasting rules
+
+    >>> unbroadcast(Tensor.from_host([[1.0, 2.0], [3.0, 4.0]]), (1, 2)).to_host()
+    array([[4., 6.]], dtype=float32)
+    """
+    if g.shape == shape:
+        return g
+    axes = stretched_axes(g.shape, shape)
+    total = OPS["sum"](g, axes, True) if axes else g
+    return OPS["reshape"](total, shape)
+
+
+def stretched_axes(stretched: Shape, shape: Shape) -> Shape:
+    """Return the axes of `stretched` along which broadcasting repeated an array of `shape`.
+
+    >>> stretched_axes((4, 2, 3), (2, 1))
+    (0, 2)
+    """
+    if lay.broadcast_shapes("unbroadcast", [stretched, shape]) != stretched:
+        raise lay.ShapeError(f"unbroadcast: {shape} does not broadcast to {stretched}")
+    added = len(stretched) - len(shape)
+    return tuple(i for i, n in enumerate(stretched) if i < added or (shape[i - added] == 1 and n != 1))
+
+
+def interpret_expr(expression: ex.Expr, values: Mapping[str, Any]) -> Any:
+    """Read an expression over ops, on tensors or nodes: how second derivatives and tangents are made of rows."""
+    return ex.evaluate(expression, values, OPS)

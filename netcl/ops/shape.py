@@ -1,0 +1,163 @@
+"""Ops that move elements without changing them: views where strides allow, copies where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from netcl import expr as ex
+from netcl import layout as lay
+from netcl.device import Device
+from netcl.errors import IndexingError, ShapeError
+from netcl.kernels import Formula, evaluate
+from netcl.layout import Shape
+from netcl.ops.table import structural
+from netcl.tensor import Tensor, check_dtype
+
+_COPY = Formula(ex.Var("a"))
+
+
+def contiguous(a: Tensor) -> Tensor:
+    """Return `a` itself if its elements lie in row-major order from the start of its buffer, else a copy that does."""
+    if a.layout.contiguous and a.layout.offset == 0:
+        return a
+    layout = lay.contiguous(a.shape, a.dtype)
+    return Tensor(layout, evaluate(a.device, _COPY, [a], layout, a.dtype), a.device)
+
+
+def as_shape(op: str, shape: Any) -> Shape:
+    """Return a shape as a tuple of ints; an int stands for a tuple of one."""
+    given = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    try:
+        return tuple(int(length.__index__()) for length in given)
+    except (AttributeError, TypeError):
+        raise ShapeError(f"{op}: a shape is a tuple of integers, not {shape!r}") from None
+
+
+@structural("a", linear=True)
+def reshape(a: Tensor, shape: int | Sequence[int]) -> Tensor:
+    """Give the same elements, in row-major order, another shape; one length may be -1.
+
+    Shapes:  (*S) -> shape, with as many elements; a view unless the strides force a copy
+    Raises:  ShapeError naming both shapes
+    """
+    view = lay.reshape(a.layout, as_shape("reshape", shape))
+    if view is None:
+        a = contiguous(a)
+        view = lay.reshape(a.layout, as_shape("reshape", shape))
+        assert view is not None
+    return a.view(view)
+
+
+@reshape.vjp("a", "reshape {out.shape} → {a.shape}")
+def _(g: Any, out: Any, a: Any, shape: Any) -> Any:
+    return reshape(g, a.shape)
+
+
+@structural("a", linear=True)
+def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """Permute the axes; None reverses them. A view.
+
+    Math:    out[i_axes[0], i_axes[1], …] = a[i_0, i_1, …]
+    Raises:  ShapeError if `axes` is no permutation of the axes
+    """
+    return a.view(lay.transpose(a.layout, _permutation(a.ndim, axes)))
+
+
+def _permutation(ndim: int, axes: Sequence[int] | None) -> Shape:
+    if axes is None:
+        return tuple(reversed(range(ndim)))
+    lay.normalize_axes("transpose", axes, ndim)
+    if len(axes) != ndim:
+        raise ShapeError(f"transpose: {tuple(axes)} does not name all {ndim} axes")
+    return tuple(axis % ndim for axis in axes)
+
+
+@transpose.vjp("a", "transpose {out.shape} → {a.shape}")
+def _(g: Any, out: Any, a: Any, axes: Any = None) -> Any:
+    return transpose(g, tuple(int(i) for i in np.argsort(_permutation(a.ndim, axes))))
+
+
+@structural("a", linear=True)
+def broadcast_to(a: Tensor, shape: int | Sequence[int]) -> Tensor:
+    """Repeat along new axes and axes of length 1, without copying.
+
+    Shapes:  (*S) -> shape, to which S must broadcast
+    Raises:  ShapeError naming both shapes
+    """
+    return a.view(lay.broadcast_to(a.layout, as_shape("broadcast_to", shape)))
+
+
+@broadcast_to.vjp("a", "sum {out.shape} → {a.shape}")
+def _(g: Any, out: Any, a: Any, shape: Any) -> Any:
+    from_axes = len(g.shape) - len(a.shape)
+    stretched = [i for i, n in enumerate(g.shape) if i < from_axes or (a.shape[i - from_axes] == 1 and n != 1)]
+    return reshape(g.sum(tuple(stretched), True) if stretched else g, a.shape)
+
+
+@structural("a", linear=True)
+def getitem(a: Tensor, key: Any) -> Tensor:
+    """Basic indexing: integers, slices, `...` and None. A view.
+
+    Raises:  IndexingError naming the index and the shape
+    """
+    return a.view(lay.index(a.layout, _basic(key)))
+
+
+def _basic(key: Any) -> Any:
+    for one in key if isinstance(key, tuple) else (key,):
+        basic = one is None or one is Ellipsis or isinstance(one, (int, np.integer, slice))
+        if not basic or isinstance(one, (bool, np.bool_)):
+            raise IndexingError(f"an index is made of integers, slices, ... and None, not {type(one).__name__} ({one!r})")
+    return key
+
+
+@getitem.vjp("a", "place into zeros {a.shape}")
+def _(g: Any, out: Any, a: Any, key: Any) -> Any:
+    return place(g, a.shape, key)
+
+
+@structural("a", linear=True)
+def place(a: Tensor, shape: Sequence[int], key: Any) -> Tensor:
+    """Return zeros of `shape` with `a` at the index `key`: the transpose of getitem.
+
+    Math:    out[key] = a, 0 elsewhere
+    """
+    result = Tensor.full(as_shape("place", shape), 0, a.dtype, a.device)
+    target = lay.index(result.layout, _basic(key))
+    if target.shape != a.shape:
+        raise ShapeError(f"place: {a.shape} does not fit index {key!r} of {tuple(shape)}, which has shape {target.shape}")
+    evaluate(a.device, _COPY, [a], target, a.dtype, result.buffer)
+    return result
+
+
+@place.vjp("a", "take from {out.shape} → {a.shape}")
+def _(g: Any, out: Any, a: Any, shape: Any, key: Any) -> Any:
+    return getitem(g, key)
+
+
+@structural("a", linear=True)
+def astype(a: Tensor, dtype: Any) -> Tensor:
+    """Convert to another dtype.
+
+    Math:    out[i] = a[i], rounded to the nearest value of a floating-point type, towards zero for integers
+    Raises:  DTypeError if the device has no such dtype
+    """
+    wanted = np.dtype(dtype)
+    check_dtype(wanted, a.device)
+    if wanted == a.dtype:
+        return a
+    layout = lay.contiguous(a.shape, wanted)
+    return Tensor(layout, evaluate(a.device, _COPY, [a], layout, a.dtype), a.device)
+
+
+@astype.vjp("a", "as {a.dtype}")
+def _(g: Any, out: Any, a: Any, dtype: Any) -> Any:
+    return astype(g, a.dtype)
+
+
+def ones_like(a: Tensor, device: Device | None = None) -> Tensor:
+    """Return ones of the shape and dtype of `a`."""
+    return Tensor.full(a.shape, 1, a.dtype, device or a.device)

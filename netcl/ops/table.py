@@ -1,0 +1,116 @@
+"""The op table: what an op computes, its derivatives, and what its picture says, in one place.
+
+An elementwise op is one row: its forward expression and its local partial derivatives, side by side. A structural op is
+a function on tensors with its VJP and JVP rules right under it. Everything else (kernels, second derivatives, fusion,
+labels, docs, tests) is read from here, so adding an op touches one file.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from netcl import expr as ex
+from netcl.errors import ArgumentError
+from netcl.kernels import Formula
+
+OPS: dict[str, Op] = {}
+"""Every op by name, in the order in which they were declared."""
+
+_run: list[Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]] = []
+
+
+class Op:
+    """An op: callable on tensors (and, once autograd is there, on nodes).
+
+    `args` are the names of its operands, `attr_names` of its static parameters. An elementwise op has `expr` and
+    `partials`; a structural one has `edges` (what its picture writes on the way back to an operand).
+    """
+
+    expr: ex.Expr | None = None
+    partials: Mapping[str, ex.Expr] = {}  # noqa: RUF012 - an immutable default
+    kind = "structural"
+    linear = False  # its JVP is the op itself, applied to the tangents
+
+    def __init__(self, name: str, function: Callable[..., Any], args: Sequence[str], doc: str) -> None:
+        self.name = self.__name__ = name
+        self.function = function
+        self.args = tuple(args)
+        parameters = inspect.signature(function).parameters.values()
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.attr_names = tuple(p.name for p in parameters if p.name not in self.args and p.kind is not p.VAR_POSITIONAL)
+        self.__doc__ = doc
+        self.__signature__ = inspect.signature(function)
+        self.vjps: dict[str, Callable[..., Any]] = {}
+        self.edges: dict[str, str] = {}
+        self.jvp_rule: Callable[..., Any] | None = None
+        self.aliases: tuple[str, ...] = ()
+        if name in OPS:
+            raise ArgumentError(f"there is an op named {name!r} already")
+        OPS[name] = self
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        count = len(self.args)
+        if len(args) != count and not self.variadic:
+            if len(args) < count or len(args) - count > len(self.attr_names):
+                raise ArgumentError(f"{self.name} takes {', '.join(self.args)}, but {len(args)} arguments came")
+            attrs = dict(zip(self.attr_names, args[count:], strict=False)) | attrs
+            args = args[:count]
+        if attrs and not attrs.keys() <= set(self.attr_names):
+            raise ArgumentError(f"{self.name} has no parameter {', '.join(sorted(attrs.keys() - set(self.attr_names)))}")
+        return _run[-1](self, args, attrs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}{self.__signature__}>"
+
+    def vjp(self, arg: str, edge: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare how a cotangent is pulled back to operand `arg`: rule(g, out, *args, **attrs), and how it reads."""
+
+        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+            self.vjps[arg] = rule
+            self.edges[arg] = edge
+            return rule
+
+        return declare
+
+    def jvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare how tangents are pushed forward: rule(tangents, out, *args, **attrs); None is a zero tangent."""
+        self.jvp_rule = rule
+        return rule
+
+
+def structural(
+    *args: str, name: str | None = None, linear: bool = False
+) -> Callable[[Callable[..., Any]], Op]:
+    """Make a function on tensors an op; `args` names the operands among its parameters."""
+
+    def declare(function: Callable[..., Any]) -> Op:
+        op = Op(name or function.__name__, function, args, inspect.getdoc(function) or "")
+        op.linear = linear
+        return op
+
+    return declare
+
+
+def interpret(run: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """Set what calling an op does. ops sets the plain reading; autograd sets one that records."""
+    _run.append(run)
+
+
+class Row(Op):
+    """An elementwise op: everything about it follows from `expr` and `partials` (see rows.py)."""
+
+    kind = "elementwise"
+
+    def __init__(self, name: str, function: Callable[..., Any], expr: ex.Expr, partials: Mapping[str, ex.Expr]) -> None:
+        super().__init__(name, function, ex.variables(expr), "")
+        self.expr = expr
+        self.partials = partials
+        self.formula = Formula(expr)
+        self.domain: dict[str, tuple[float, float]] = {}
+        self.keeps_integers = False
+        self.returns_bool = False
+        self.mask: str | None = None
+        self.note = ""
+        self.signatures: dict[Any, Any] = {}
