@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from netcl._version import __version__
-from netcl.errors import NetclError
+from netcl.errors import DeviceError, NetclError
 
 __all__ = ["main"]
 
@@ -173,6 +173,8 @@ def _demo(options: argparse.Namespace) -> int:
 def _devices(options: argparse.Namespace) -> int:
     from netcl import platforms
 
+    if not platforms.devices():
+        raise DeviceError(platforms.describe())
     print(platforms.describe())
     return 0
 

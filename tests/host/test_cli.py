@@ -108,6 +108,13 @@ def test_devices_lists_every_device() -> None:
         assert device.name in done.stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the variable is one of the loader in pyopencl's wheel for Linux")
+def test_devices_without_a_device_fails_and_says_why(tmp_path: Path) -> None:
+    done = netcl_command("devices", OCL_ICD_VENDORS=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("netcl: no OpenCL platform") and "OCL_ICD_VENDORS" in done.stderr
+
+
 def test_demo_prints_the_worked_example_and_saves_its_picture(tmp_path: Path) -> None:
     done = netcl_command("demo", "--save", "demo.svg", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
