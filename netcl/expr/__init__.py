@@ -2,10 +2,9 @@
 
 A row of the op table, such as `elementwise("tanh", "tanh(a)", a="1 - out * out")`, is written in the common subset of
 Python and C: names, numbers, `+ - * /`, signs, single comparisons, and calls. `where(c, x, y)` is the only branch. The
-names `inf`, `nan` and `pi` are numbers. A text is parsed once; every reading walks
-the tree.
+names `inf`, `nan` and `pi` are numbers. A text is parsed once; every reading walks the tree.
 
-The functions recurse, a few frames a level: a caller that builds trees from a user's program caps their depth (a few
+The functions recurse, a few frames a level: a caller that builds trees from a user's program caps their depth (two
 hundred levels are safe). A subtree that is used twice is read twice.
 """
 

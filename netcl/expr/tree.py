@@ -33,8 +33,10 @@ class Num:
         try:
             number = int(self.value) if isinstance(self.value, int | np.integer | np.bool_) else float(self.value)
             float(number)
-        except (TypeError, ValueError, OverflowError):
-            raise ExprError(f"{self.value!r} is not a number that a double can hold") from None
+        except OverflowError:
+            raise ExprError("an integer beyond 1.8e308 is not a number that a double can hold") from None
+        except (TypeError, ValueError):
+            raise ExprError(f"{self.value!r} is not a real number") from None
         object.__setattr__(self, "value", number)
 
     def __eq__(self, other: object) -> bool:

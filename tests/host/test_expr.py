@@ -171,7 +171,7 @@ def test_numbers_are_kept_as_python_numbers(value: Any, kept: float) -> None:
     assert Num(value) == Num(kept) and type(Num(value).value) is type(kept)
 
 
-@pytest.mark.parametrize("value", ["one", None, 1j, 10**400])
+@pytest.mark.parametrize("value", ["one", None, 1j, 10**400, 10**5000], ids=["str", "None", "complex", "large", "huge"])
 def test_only_real_numbers_are_numbers(value: Any) -> None:
     with pytest.raises(ExprError):
         Num(value)
@@ -224,6 +224,13 @@ def test_substitute_replaces_all_names_at_once() -> None:
         ("a - a", "a - a"),
         ("a / a", "a / a"),
         ("0 - a", "0 - a"),
+        ("a - 1", "a - 1"),
+        ("a + 1", "a + 1"),
+        ("1 - a", "1 - a"),
+        ("1 / a", "1 / a"),
+        ("0 / a", "0 / a"),
+        ("pow(a, -1)", "pow(a, -1)"),
+        ("pow(0, a)", "pow(0, a)"),
         ("1 / 0", "1 / 0"),
         ("pow(-8, 0.5)", "pow(-8, 0.5)"),
         ("pow(10, 1000)", "pow(10, 1000)"),
@@ -243,6 +250,16 @@ def test_simplify_holds_for_nan_and_infinity(e: Expr) -> None:
     env = dict(zip("abc", np.meshgrid(odd, odd, odd), strict=True))
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(expr.evaluate(expr.simplify(e), env), expr.evaluate(e, env))
+
+
+def test_every_function_reads_two_hundred_levels() -> None:
+    e: Expr = Var("a")
+    for _ in range(100):
+        e = Call("mul", (Num(0.5), Call("add", (e, Var("a")))))
+    assert expr.evaluate(e, {"a": 1.0}) == 1.0
+    assert expr.simplify(e) == expr.substitute(e, {"a": Var("a")}) == parse(python_text(e)) == e
+    assert len({e, expr.simplify(e)}) == 1
+    assert len(repr(e)) > len(expr.to_c(e)) > len(expr.to_text(e)) > 200
 
 
 # evaluate
