@@ -110,7 +110,7 @@ def test_devices_lists_every_device() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the variable is one of the loader in pyopencl's wheel for Linux")
 def test_devices_without_a_device_fails_and_says_why(tmp_path: Path) -> None:
-    done = netcl_command("devices", OCL_ICD_VENDORS=str(tmp_path))
+    done = netcl_command("devices", OCL_ICD_VENDORS=str(tmp_path / "nowhere"))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("netcl: no OpenCL platform") and "OCL_ICD_VENDORS" in done.stderr
 
