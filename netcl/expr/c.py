@@ -37,8 +37,12 @@ def to_c(e: Expr, ctype: str = "float", names: Mapping[str, str] | None = None) 
             return _c_name(name, names or {})
     args = [to_c(arg, ctype, names) for arg in e.args]
     for i, arg in enumerate(e.args):
-        if isinstance(arg, Call) and arg.fn in COMPARISONS and (e.fn, i) != ("where", 0):
+        truth_value = isinstance(arg, Call) and arg.fn in COMPARISONS
+        condition = (e.fn, i) == ("where", 0)
+        if truth_value and not condition:
             args[i] = f"({ctype}){args[i]}"
+        if condition and not truth_value:  # OpenCL C, unlike C, refuses a float as a condition
+            args[i] = f"({args[i]} != 0)"
     return _c_template(e, ctype).format(*args)
 
 
