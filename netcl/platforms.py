@@ -271,7 +271,7 @@ def what_to_install(system: str, processor: str) -> str:
 
 def pocl_problem(environ: Mapping[str, str]) -> str:
     """Say why PoCL shows no device."""
-    start = "PoCL, the OpenCL driver for the CPU, shows no device: "
+    start = "PoCL, the OpenCL driver for the CPU, shows none: "
     folder = environ.get("POCL_CACHE_DIR")
     if folder is None and pocl.cache_root() is None:
         tried = ", ".join(str(each) for each in pocl.cache_folders(environ))

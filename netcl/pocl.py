@@ -30,6 +30,7 @@ LINKER_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", os.path.dirname(sys.exec
 
 # PoCL 4 renamed `basic` and `pthread`. Names that a PoCL does not know it passes over, so all four can be asked for.
 POCL_DEVICES = "basic pthread cpu-minimal cpu"
+POCL_CACHE = "pocl"  # below cache_root()
 
 # PoCL's links are told from everybody else's by the name of what they make: a compiler that finds this launcher
 # (gcc reads COMPILER_PATH too) must have its libraries.
@@ -56,7 +57,7 @@ def prepare() -> Iterator[None]:
     settings = {"POCL_DEVICES": POCL_DEVICES}
     root = cache_root()
     if root is not None:
-        settings["POCL_CACHE_DIR"] = str(root / "pocl")
+        settings["POCL_CACHE_DIR"] = str(root / POCL_CACHE)
         settings.update(_intel_settings(root))
         _lend_cache(root)
     guard_linker()
@@ -78,9 +79,8 @@ def cache_folders(environ: Mapping[str, str]) -> list[Path]:
     >>> cache_folders({"XDG_CACHE_HOME": "/somewhere"})[0].name
     'netcl'
     """
-    user = getattr(os, "getuid", lambda: "user")()
     shared = dict.fromkeys([tempfile.gettempdir(), *(["/var/tmp", "/dev/shm"] if os.name == "posix" else [])])
-    bases = [_home_cache(environ), *(Path(folder) / f"netcl-{user}" for folder in shared)]
+    bases = [_home_cache(environ), *(Path(folder) / f"netcl-{_user()}" for folder in shared)]
     return [base / "netcl" for base in bases]
 
 
@@ -96,17 +96,26 @@ def _home_cache(environ: Mapping[str, str]) -> Path:
 
 def why_unusable(folder: Path) -> str | None:
     """Return why kernels cannot be kept in a folder (made if it is not there), or None if they can."""
+    reason = _why_unwritable(folder)
+    if reason is None and hasattr(os, "statvfs") and os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0):
+        reason = "nothing may be run from it (mounted noexec), and kernels are programs"
+    return reason
+
+
+def _why_unwritable(folder: Path) -> str | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.parent.name == f"netcl-{getattr(os, 'getuid', lambda: '')()}":
+        if folder.parent.name == f"netcl-{_user()}":
             _keep_private(folder.parent)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"netcl")
-        if hasattr(os, "statvfs") and os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0):
-            return "nothing may be run from it (mounted noexec), and kernels are programs"
     except OSError as error:
         return (error.strerror or str(error)).lower()
     return None
+
+
+def _user() -> str:
+    return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
 def _keep_private(folder: Path) -> None:
@@ -127,12 +136,8 @@ def cache_root() -> Path | None:
 def _lend_cache(root: Path) -> None:
     # pyopencl, and pytools below it, keep caches of their own and raise where they cannot write.
     home = _home_cache(os.environ)
-    if sys.platform.startswith("linux") and root.parent != home and not os.access(_existing(home), os.W_OK):
+    if sys.platform.startswith("linux") and root.parent != home and _why_unwritable(home):
         os.environ["XDG_CACHE_HOME"] = str(root.parent)
-
-
-def _existing(folder: Path) -> Path:
-    return next(each for each in (folder, *folder.parents) if each.exists())
 
 
 # The linker
