@@ -1,5 +1,35 @@
-"""netcl: a glass-box reverse-mode autodiff on OpenCL, made to be looked at in a notebook."""
+"""netcl: a glass-box reverse-mode autodiff on OpenCL, made to be looked at in a notebook.
 
+>>> import netcl as nc
+>>> from netcl import autograd as ag
+>>> x = ag.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], requires_grad=True)
+>>> with ag.Tape() as tape:
+...     loss = (3.0 * (x + 1.0) ** 2).sum()
+>>> tape.backward(loss)
+>>> x.grad.to_host()
+array([[ 6., 12., 18.],
+       [24., 30., 36.]], dtype=float32)
+"""
+
+from typing import Any
+
+from netcl import autograd, errors
 from netcl._version import __version__
+from netcl.creation import full, ones, zeros
+from netcl.device import Device
+from netcl.memory import MemoryStats
+from netcl.platforms import devices, get_device, use_device
+from netcl.tensor import Tensor
 
-__all__ = ["__version__"]
+__all__ = [
+    "Device", "MemoryStats", "Tensor", "__version__", "autograd", "devices", "errors", "full", "get_device", "ones",
+    "use_device", "viz", "zeros",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "viz":  # drawing is loaded when something is drawn: it takes longer than the rest together
+        import netcl.viz as viz
+
+        return viz
+    raise AttributeError(f"module 'netcl' has no attribute {name!r}")

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyopencl as cl
-from pyopencl.tools import PooledBuffer
 
 from netcl.errors import DeviceError
 from netcl.memory import Pool
@@ -120,20 +119,20 @@ class Device:
         with self.lock:
             cl.enqueue_nd_range_kernel(self.queue_for(work), kernel, size, local)
 
-    def write(self, buffer: PooledBuffer, array: np.ndarray) -> None:
+    def write(self, buffer: Any, array: np.ndarray) -> None:
         """Copy a contiguous host array to the start of a buffer. Blocks: the caller may change the array at once."""
         self._refuse_fork()
         with self.lock:
             cl.enqueue_copy(self.queue_for(array.size), buffer, array, is_blocking=True)
 
-    def fill(self, buffer: PooledBuffer, value: np.ndarray, nbytes: int) -> None:
+    def fill(self, buffer: Any, value: np.ndarray, nbytes: int) -> None:
         """Repeat one 0-d value over the first `nbytes` bytes of a buffer."""
         self._refuse_fork()
         with self.lock:
             cl.enqueue_fill_buffer(self.queue_for(nbytes // value.itemsize), buffer, value, 0, nbytes)
 
-    def read(self, array: np.ndarray, buffer: PooledBuffer, offset: int) -> None:
-        """Copy from a buffer, starting `offset` bytes in, into a contiguous host array. Waits for all work before it."""
+    def read(self, array: np.ndarray, buffer: Any, offset: int) -> None:
+        """Copy from a buffer, `offset` bytes in, into a contiguous host array. Waits for all work before it."""
         self._refuse_fork()
         with self.lock:
             cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)

@@ -99,3 +99,11 @@ class ExprError(NetclError, ValueError):
     >>> issubclass(ExprError, ValueError)
     True
     """
+
+
+class GradcheckError(NetclError, ValueError):
+    """A gradient disagrees with a finite difference; `report` holds every entry that was compared."""
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report

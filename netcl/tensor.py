@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyopencl as cl
@@ -10,15 +10,16 @@ from pyopencl.tools import PooledBuffer
 
 from netcl import layout as lay
 from netcl.device import Device
-from netcl.errors import DTypeError, ShapeError
+from netcl.errors import DTypeError
 from netcl.layout import Layout, Shape
+from netcl.methods import ArrayMethods
 from netcl.platforms import get_device
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
 
-class Tensor:
+class Tensor(ArrayMethods):
     """An array on an OpenCL device: a buffer with shape, strides (bytes), dtype and offset (bytes).
 
     Views share the buffer. No element is ever changed once the tensor exists, so sharing is invisible.
@@ -27,8 +28,7 @@ class Tensor:
     (2, 2)
     """
 
-    __slots__ = ("__weakref__", "buffer", "device", "layout")
-    __array_ufunc__ = None  # so that NumPy leaves `array * tensor` to the tensor
+    __slots__ = ("buffer", "device", "layout")
 
     def __init__(self, layout: Layout, buffer: PooledBuffer, device: Device) -> None:
         self.layout = layout
@@ -36,7 +36,7 @@ class Tensor:
         self.device = device
 
     @classmethod
-    def from_host(cls, array: ArrayLike, dtype: DTypeLike = None, device: Device | None = None) -> Tensor:
+    def from_host(cls, array: ArrayLike, dtype: DTypeLike | None = None, device: Device | None = None) -> Tensor:
         """Copy an array to the device.
 
         Python numbers and lists become float32 (booleans stay booleans), NumPy arrays keep their dtype.
@@ -145,53 +145,13 @@ class Tensor:
         """Return itself: a tensor is never part of a graph."""
         return self
 
-    def item(self) -> Any:
-        """Return the only element as a Python number.
-
-        Raises: ShapeError naming the shape if there is not exactly one.
-        """
-        return only_element(self)
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __len__(self) -> int:
-        return axis_length(self.shape)
-
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> np.ndarray:
-        if copy is False:
-            raise ValueError("a tensor lives on the device: NumPy cannot have it without a copy")
-        return self.to_host() if dtype is None else self.to_host().astype(dtype)
-
     def __repr__(self) -> str:
         return f"<Tensor {self.shape} {self.dtype} on {self.device.name}>"
-
-
-def only_element(x: Tensor) -> Any:
-    """Return the element of a tensor that has just one."""
-    if x.size != 1:
-        raise ShapeError(f"a tensor of shape {x.shape} has {x.size} elements, so it is not one number or truth value")
-    return x.to_host().item()
-
-
-def axis_length(shape: Shape) -> int:
-    """Return the length of the first axis, as `len` does."""
-    if not shape:
-        raise TypeError("len() of a 0-d tensor")
-    return shape[0]
 
 
 def check_dtype(dtype: np.dtype, device: Device, came: np.dtype | None = None) -> None:
     """Raise a DTypeError unless `device` can hold and compute this dtype."""
     if dtype not in lay.CTYPES:
-        raise DTypeError(
-            f"tensors hold float32, float64, integers or bool, not {dtype if came is None else came}"
-        )
+        raise DTypeError(f"tensors hold float32, float64, integers or bool, not {dtype if came is None else came}")
     if dtype == np.float64 and not device.has_fp64:
         raise DTypeError(f"{device.name} has no float64 (cl_khr_fp64); convert to float32, or choose another device")

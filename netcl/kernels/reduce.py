@@ -66,9 +66,7 @@ def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> P
     return reduce(device, kind, _Part(part, buffer), (1,), contiguous((count,), out.dtype))
 
 
-def _fold(
-    device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, runs: int, dtype: np.dtype
-) -> PooledBuffer:
+def _fold(device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, runs: int, dtype: np.dtype) -> PooledBuffer:
     """Run one pass: `runs` partial results for each kept index, side by side."""
     layout = x.layout
     steps = layout.element_strides

@@ -13,7 +13,7 @@ div = elementwise(
     "div", "a / b", a="1 / b", b="-out / b", domain={"b": (0.5, 2)}, alias=["divide", "true_divide"]
 )  # fmt: skip
 neg = elementwise("neg", "-a", a="-1", integers=True, alias=["negative"])
-pow = elementwise(  # noqa: A001 - NumPy's name
+pow = elementwise(
     "pow",
     "pow(a, b)",
     a="where(b == 0, 0, b * pow(a, b - 1))",
@@ -49,7 +49,7 @@ sigmoid = elementwise(
 # Kinks
 relu = elementwise("relu", "where(a < 0, 0, a)", a="where(a > 0, 1, 0)", domain={"a": (0.2, 2)}, integers=True,
                    doc="At the kink a = 0 the subgradient is 0.")  # fmt: skip
-abs = elementwise("abs", "abs(a)", a="sign(a)", domain={"a": (0.2, 2)}, integers=True, alias=["absolute"],  # noqa: A001
+abs = elementwise("abs", "abs(a)", a="sign(a)", domain={"a": (0.2, 2)}, integers=True, alias=["absolute"],
                   doc="At the kink a = 0 the subgradient is 0.")  # fmt: skip
 maximum = elementwise(
     "maximum",
@@ -70,7 +70,9 @@ minimum = elementwise(
     doc="Where a = b each operand gets half of the cotangent. NaN in either gives NaN, as in NumPy.",
 )
 
-sign = elementwise("sign", "sign(a)", a="0", domain={"a": (0.2, 2)}, integers=True, doc="The derivative is 0, at the jump too.")
+sign = elementwise(
+    "sign", "sign(a)", a="0", domain={"a": (0.2, 2)}, integers=True, doc="The derivative is 0, at the jump too."
+)
 
 # Choice
 where = elementwise(
@@ -80,8 +82,8 @@ where = elementwise(
     b="where(c, 0, 1)",
     integers=True,
     mask="c",
-    doc="c chooses and gets no gradient. The branch that was not chosen gets the cotangent 0, and 0 · inf is NaN: if its\n"
-    "own derivative can overflow, make its input harmless first (the double where):\n"
+    doc="c chooses and gets no gradient. The branch that was not chosen gets the cotangent 0, and 0 · inf is NaN: if\n"
+    "its own derivative can overflow, make its input harmless first (the double where):\n"
     "    where(a <= 0, exp(where(a <= 0, a, 0)), a + 1)",
 )
 

@@ -25,12 +25,12 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     Shapes:  (*A, n, k) @ (*B, k, m) -> (*S, n, m), where A and B broadcast to S
     Raises:  ShapeError naming both shapes
     """
-    for x in (a, b):
-        if not isinstance(x, Tensor):
-            raise ShapeError(f"matmul multiplies arrays, not the number {x!r}; use *")
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape} do not match: the last axis of the first must equal the "
-                         f"{'second to last' if b.ndim > 1 else 'only'} axis of the second")  # fmt: skip
+        second = "second to last" if b.ndim > 1 else "only"
+        raise ShapeError(
+            f"matmul: shapes {a.shape} and {b.shape} do not match: the last axis of the first must equal the {second} axis "
+            "of the second"
+        )
     if a.device is not b.device:
         raise DeviceError(f"matmul: the operands are on two devices, {a.device.name} and {b.device.name}")
     dtype = common([a.dtype, b.dtype], [], integers=True)

@@ -43,7 +43,7 @@ def spread(g: Any, a: Any, axis: Axis) -> Any:
 
 
 @structural("a", linear=True)
-def sum(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - NumPy's name
+def sum(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum over axes (all of them for None), as a tree, so that float32 stays accurate.
 
     Math:    out[kept] = Σ over the reduced indices of a[kept, reduced]; of no elements it is 0
@@ -100,7 +100,7 @@ def _pick(tangents: Sequence[Any], out: Any, a: Any, axis: Axis = None, keepdims
 
 
 @structural("a")
-def max(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - NumPy's name
+def max(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Largest element over axes (all of them for None). NaN wins, as in NumPy.
 
     Math:    out[kept] = max over the reduced indices of a[kept, reduced]
@@ -112,7 +112,7 @@ def max(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa
 
 
 @structural("a")
-def min(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - NumPy's name
+def min(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Smallest element over axes (all of them for None); otherwise as max."""
     return _extreme("min", a, axis, keepdims)
 

@@ -13,6 +13,7 @@ from netcl.device import Device
 from netcl.errors import IndexingError, ShapeError
 from netcl.kernels import Formula, evaluate
 from netcl.layout import Shape
+from netcl.ops.rows import unbroadcast
 from netcl.ops.table import structural
 from netcl.tensor import Tensor, check_dtype
 
@@ -92,9 +93,7 @@ def broadcast_to(a: Tensor, shape: int | Sequence[int]) -> Tensor:
 
 @broadcast_to.vjp("a", "sum {out.shape} → {a.shape}")
 def _(g: Any, out: Any, a: Any, shape: Any) -> Any:
-    from_axes = len(g.shape) - len(a.shape)
-    stretched = [i for i, n in enumerate(g.shape) if i < from_axes or (a.shape[i - from_axes] == 1 and n != 1)]
-    return reshape(g.sum(tuple(stretched), True) if stretched else g, a.shape)
+    return unbroadcast(g, a.shape)
 
 
 @structural("a", linear=True)
@@ -110,7 +109,9 @@ def _basic(key: Any) -> Any:
     for one in key if isinstance(key, tuple) else (key,):
         basic = one is None or one is Ellipsis or isinstance(one, (int, np.integer, slice))
         if not basic or isinstance(one, (bool, np.bool_)):
-            raise IndexingError(f"an index is made of integers, slices, ... and None, not {type(one).__name__} ({one!r})")
+            raise IndexingError(
+                f"an index is made of integers, slices, ... and None, not {type(one).__name__} ({one!r})"
+            )
     return key
 
 
@@ -128,7 +129,9 @@ def place(a: Tensor, shape: Sequence[int], key: Any) -> Tensor:
     result = Tensor.full(as_shape("place", shape), 0, a.dtype, a.device)
     target = lay.index(result.layout, _basic(key))
     if target.shape != a.shape:
-        raise ShapeError(f"place: {a.shape} does not fit index {key!r} of {tuple(shape)}, which has shape {target.shape}")
+        raise ShapeError(
+            f"place: {a.shape} does not fit index {key!r} of {tuple(shape)}, which has shape {target.shape}"
+        )
     evaluate(a.device, _COPY, [a], target, a.dtype, result.buffer)
     return result
 

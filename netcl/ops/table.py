@@ -29,7 +29,7 @@ class Op:
     """
 
     expr: ex.Expr | None = None
-    partials: Mapping[str, ex.Expr] = {}  # noqa: RUF012 - an immutable default
+    partials: Mapping[str, ex.Expr] = {}
     kind = "structural"
     linear = False  # its JVP is the op itself, applied to the tangents
 
@@ -39,7 +39,9 @@ class Op:
         self.args = tuple(args)
         parameters = inspect.signature(function).parameters.values()
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-        self.attr_names = tuple(p.name for p in parameters if p.name not in self.args and p.kind is not p.VAR_POSITIONAL)
+        self.attr_names = tuple(
+            p.name for p in parameters if p.name not in self.args and p.kind is not p.VAR_POSITIONAL
+        )
         self.__doc__ = doc
         self.__signature__ = inspect.signature(function)
         self.vjps: dict[str, Callable[..., Any]] = {}
@@ -58,7 +60,9 @@ class Op:
             attrs = dict(zip(self.attr_names, args[count:], strict=False)) | attrs
             args = args[:count]
         if attrs and not attrs.keys() <= set(self.attr_names):
-            raise ArgumentError(f"{self.name} has no parameter {', '.join(sorted(attrs.keys() - set(self.attr_names)))}")
+            raise ArgumentError(
+                f"{self.name} has no parameter {', '.join(sorted(attrs.keys() - set(self.attr_names)))}"
+            )
         return _run[-1](self, args, attrs)
 
     def __repr__(self) -> str:
@@ -80,9 +84,7 @@ class Op:
         return rule
 
 
-def structural(
-    *args: str, name: str | None = None, linear: bool = False
-) -> Callable[[Callable[..., Any]], Op]:
+def structural(*args: str, name: str | None = None, linear: bool = False) -> Callable[[Callable[..., Any]], Op]:
     """Make a function on tensors an op; `args` names the operands among its parameters."""
 
     def declare(function: Callable[..., Any]) -> Op:

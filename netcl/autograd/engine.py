@@ -1,0 +1,268 @@
+"""The engine: nodes, tapes, and the backward pass.
+
+A Node records that an op made a value from other nodes. `backward` walks the nodes below a loss from the newest to the
+oldest, asks each for the cotangents of its parents (`grad_fn`), and adds them up.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from netcl.autograd import anomaly
+from netcl.autograd.modes import modes
+from netcl.autograd.pullback import released
+from netcl.autograd.site import Site
+from netcl.errors import DTypeError, GradFnError, GraphError, ShapeError
+from netcl.kernels import evaluate
+from netcl.methods import ArrayMethods
+from netcl.ops.elementwise import add
+from netcl.tensor import Tensor
+
+GradFn = Callable[[Tensor], list[Tensor | None]]
+
+_created = itertools.count(1)
+_passes = itertools.count(1)
+_leaves = threading.Lock()  # two threads may add to one parameter's gradient
+
+
+@dataclass(eq=False, slots=True, repr=False)
+class Node(ArrayMethods):
+    """The record of one value in a graph.
+
+    `value` is the primal, `grad` its cotangent after a backward pass, `parents` the nodes that it was made from, and
+    `grad_fn(g)` returns one contribution per parent. `operands` has all the arguments, constants included; `attrs` the
+    static ones. `site` is the line of the user's code, `index` the order of creation, `pass_id` the number of the
+    backward call that last wrote `grad`. Nodes compare and hash by identity.
+    """
+
+    value: Tensor
+    grad_fn: GradFn | None = None
+    parents: list[Node] = field(default_factory=list)
+    grad: Tensor | None = None
+    requires_grad: bool = True
+    op_name: str | None = None
+    creation_trace: list[str] | None = None
+    name: str | None = None
+    operands: tuple[Any, ...] = ()
+    attrs: dict[str, Any] | None = None
+    site: Site | None = None
+    index: int = field(default_factory=_created.__next__)
+    pass_id: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the value's axes."""
+        return self.value.layout.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy dtype of the value."""
+        return self.value.layout.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.value.layout.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.value.layout.size
+
+    @property
+    def released(self) -> bool:
+        """Whether the graph behind this node was let go, so that backward can no longer pass through it."""
+        return self.grad_fn is released
+
+    def to_host(self) -> np.ndarray:
+        """Copy the value to a fresh NumPy array; waits until it has been computed."""
+        return self.value.to_host()
+
+    def detach(self) -> Tensor:
+        """Return the value alone: a constant, through which no gradient passes."""
+        return self.value
+
+    def zero_grad(self) -> None:
+        """Forget the gradient: the next backward starts from nothing."""
+        self.grad = None
+        self.pass_id = 0
+
+    def backward(self, grad: Any = None) -> None:
+        """Run the backward pass from here: `ag.Tape().backward(self)`."""
+        Tape().backward(self, grad)
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        return f"<Node{name} {self.op_name or 'leaf'} {self.shape} {self.dtype}>"
+
+
+class Tape:
+    """Records the nodes made while it is the innermost active tape, and runs the backward pass.
+
+    `retain_grads=False` drops the gradients of intermediate nodes as they are used.
+
+    >>> import netcl.autograd as ag
+    >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
+    >>> with Tape() as tape:
+    ...     loss = (x * x).sum()
+    >>> tape.backward(loss)
+    >>> x.grad.to_host()
+    array([2., 4.], dtype=float32)
+    """
+
+    def __init__(self, retain_grads: bool = True) -> None:
+        self.nodes: list[Node] = []
+        self.retain_grads = retain_grads
+        self._roots: list[Node] = []
+        self._pending_flush_queue: Any = None
+
+    def __enter__(self) -> Tape:
+        modes.tapes.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Take out this tape, not the newest: a suspended generator leaves its tape in its own time.
+        for i in range(len(modes.tapes) - 1, -1, -1):
+            if modes.tapes[i] is self:
+                del modes.tapes[i]
+                break
+
+    def backward(self, loss: Any, grad: Any = None, *, create_graph: bool = False) -> None:
+        """Compute the gradient of `loss` with respect to every node below it.
+
+        Math:    x_bar = Σ over the consumers y of x of (∂y/∂x)ᵀ y_bar, newest node first; the seed is loss_bar = `grad`
+        Shapes:  `grad` has the shape of the loss; None is ones
+        Raises:  GraphError if the loss has no graph or it was released, ShapeError or DTypeError for a bad seed,
+                 GradFnError for a bad result of a custom grad_fn; a pass that raises changes no gradient
+
+        Gradients of leaves add up over calls; those of intermediate nodes are of the last call alone. The device's
+        queue is left flushed, not finished: `to_host()` waits. With `create_graph` gradients are nodes themselves.
+        """
+        if not isinstance(loss, Node):
+            raise GraphError(
+                f"backward needs a loss that requires grad, but {_what(loss)} has no graph: no input of it was made with "
+                "requires_grad=True, or it was computed under no_grad or detached"
+            )
+        if not loss.requires_grad:
+            raise GraphError(f"backward needs a loss that requires grad, and {loss!r} was told not to")
+        cotangents: dict[Node, Any] = {loss: _seed(loss, grad, create_graph)}
+        made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
+        results: list[tuple[Node, Any]] = []
+        for node in reversed(build_topo(loss)):
+            g = cotangents.pop(node, None)
+            if g is None:
+                continue  # every path to it was cut
+            if self.retain_grads or node.grad_fn is None:
+                results.append((node, g))
+            if node.grad_fn is None:
+                continue
+            contributions = _contributions(node, g, create_graph)
+            if modes.anomaly:
+                anomaly.check_backward(node, g, contributions)
+            for parent, contribution in zip(node.parents, contributions, strict=True):
+                if contribution is None:
+                    continue
+                sum_so_far = cotangents.get(parent)
+                if sum_so_far is None:
+                    cotangents[parent] = contribution
+                elif parent in made:
+                    add_inplace(sum_so_far, contribution)
+                else:
+                    cotangents[parent] = sum_so_far + contribution
+                    if not create_graph:
+                        made.add(parent)
+        _commit(results)
+        self._roots.append(loss)
+        queue = loss.value.device.queue
+        queue.flush()
+        self._pending_flush_queue = queue
+
+    def release(self) -> None:
+        """Let the graph go: the nodes keep their values and gradients, and backward through them raises."""
+        for node in [*self.nodes, *(node for root in self._roots for node in build_topo(root))]:
+            if node.grad_fn is not None:
+                node.grad_fn, node.parents, node.operands, node.attrs = released, [], (), None
+        self.nodes, self._roots = [], []
+
+
+def _contributions(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+    """Ask a node what it sends back to each of its parents."""
+    grad_fn: Any = node.grad_fn
+    if create_graph and not hasattr(grad_fn, "with_graph"):
+        raise GraphError(f"{node.op_name}: the grad_fn of a node made by hand gives no graph; use apply_op")
+    contributions = grad_fn.with_graph(g, node) if create_graph else grad_fn(g)
+    if len(contributions) != len(node.parents):
+        raise GradFnError(
+            f"{node.op_name}: grad_fn gave {len(contributions)} gradients for {len(node.parents)} parents"
+        )
+    return contributions
+
+
+def _what(x: Any) -> str:
+    return f"a {type(x).__name__} of shape {x.shape}" if isinstance(x, Tensor) else repr(x)
+
+
+def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
+    value = loss.value
+    if grad is None:
+        return Tensor.full(value.shape, 1, value.dtype, value.device)
+    seed = grad if create_graph and isinstance(grad, Node) else as_tensor(grad, value)
+    if seed.shape != value.shape:
+        raise ShapeError(f"backward: the seed has shape {seed.shape}, the loss {value.shape}")
+    if seed.dtype != value.dtype:
+        raise DTypeError(f"backward: the seed is {seed.dtype}, the loss {value.dtype}")
+    return seed
+
+
+def _commit(results: Sequence[tuple[Node, Any]]) -> None:
+    number = next(_passes)
+    for node, g in results:
+        if node.grad_fn is None:
+            with _leaves:
+                node.grad = g if node.grad is None else node.grad + g  # a new tensor: one that was kept never changes
+        else:
+            node.grad = g
+        node.pass_id = number
+
+
+def build_topo(root: Node) -> list[Node]:
+    """Return the nodes below `root`, itself included, parents before children.
+
+    A node is made after its parents, so the order of creation is such an order; no recursion is needed.
+    """
+    seen = {root}
+    stack = [root]
+    while stack:
+        for parent in stack.pop().parents:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return sorted(seen, key=_by_index)
+
+
+def _by_index(node: Node) -> int:
+    return node.index
+
+
+def add_inplace(total: Tensor, contribution: Tensor) -> None:
+    """Add to a buffer that the engine itself made during this pass, and that nothing else can see."""
+    evaluate(total.device, add.formula, [total, contribution], total.layout, total.dtype, total.buffer)
+
+
+def as_tensor(x: Any, like: Tensor) -> Tensor:
+    """Return `x` as a tensor on the device of `like`; numbers and lists take its dtype, arrays keep theirs."""
+    if isinstance(x, (Tensor, Node)):
+        return x.value if isinstance(x, Node) else x
+    dtype = None if isinstance(x, np.ndarray) else like.dtype
+    return Tensor.from_host(x, dtype, like.device)
+
+
+def get_current_tape() -> Tape | None:
+    """Return this thread's innermost active tape, or None."""
+    return modes.tapes[-1] if modes.tapes else None

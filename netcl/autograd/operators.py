@@ -1,0 +1,79 @@
+"""Operators and methods of tensors and nodes, attached to their common base, here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from netcl.methods import ArrayMethods
+from netcl.ops import OPS
+
+_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}
+_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+_UNARY = {"neg": "neg", "abs": "abs"}
+_METHODS = (
+    "sum", "mean", "max", "min", "reshape", "broadcast_to", "astype",
+    "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "relu",
+)  # fmt: skip
+
+
+def _forward(name: str) -> Callable[[Any, Any], Any]:
+    op = OPS[name]
+    return lambda self, other: op(self, other)
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    op = OPS[name]
+    return lambda self, other: op(other, self)
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    op = OPS[name]
+    return lambda self: op(self)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    op = OPS[name]
+    if name == "reshape":
+        return lambda self, *shape: op(self, shape[0] if len(shape) == 1 else shape)
+    return lambda self, *args, **attrs: op(self, *args, **attrs)
+
+
+def _transpose(self: Any, *axes: Any) -> Any:
+    if not axes or axes == (None,):
+        return OPS["transpose"](self)
+    return OPS["transpose"](self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+
+
+def _getitem(self: Any, key: Any) -> Any:
+    return OPS["getitem"](self, key)
+
+
+def _iterate(self: Any) -> Iterator[Any]:
+    return (self[i] for i in range(len(self)))
+
+
+def _attach(name: str, function: Callable[..., Any], doc: str) -> None:
+    function.__name__ = name
+    function.__qualname__ = f"{ArrayMethods.__name__}.{name}"
+    function.__doc__ = doc
+    setattr(ArrayMethods, name, function)
+
+
+def _attach_all() -> None:
+    for symbol, op in _BINARY.items():
+        _attach(f"__{symbol}__", _forward(op), f"{op} of this and another.")
+        _attach(f"__r{symbol}__", _reflected(op), f"{op} of another and this.")
+    for symbol, op in _COMPARISONS.items():
+        _attach(f"__{symbol}__", _forward(op), f"{op}, element by element.")
+    for symbol, op in _UNARY.items():
+        _attach(f"__{symbol}__", _unary(op), f"{op}, element by element.")
+    for name in _METHODS:
+        _attach(name, _method(name), OPS[name].__doc__ or "")
+    _attach("transpose", _transpose, OPS["transpose"].__doc__ or "")
+    _attach("__getitem__", _getitem, OPS["getitem"].__doc__ or "")
+    _attach("__iter__", _iterate, "Go through the slices along the first axis.")
+    setattr(ArrayMethods, "T", property(_unary("transpose"), doc="The view with its axes reversed."))  # noqa: B010
+
+
+_attach_all()

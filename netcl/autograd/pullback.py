@@ -1,0 +1,162 @@
+"""The `grad_fn` of a node: what turns the cotangent of a result into those of its parents.
+
+Called with a tensor it gives tensors. `with_graph` gives nodes, for derivatives of derivatives.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from netcl.errors import GradFnError, GraphError
+from netcl.ops import Op, Row
+from netcl.ops.rows import interpret_expr, local, pull, unbroadcast
+from netcl.ops.shape import astype
+from netcl.tensor import Tensor
+
+
+class OpPullback:
+    """The VJP of an op from the table, with the values that it was given."""
+
+    __slots__ = ("attrs", "op", "out", "saved", "wanted")
+
+    def __init__(
+        self, op: Op, saved: tuple[Any, ...], out: Tensor, attrs: dict[str, Any], wanted: Sequence[int]
+    ) -> None:
+        self.op = op
+        self.saved = saved
+        self.out = out
+        self.attrs = attrs
+        self.wanted = wanted  # which operands are parents
+
+    def __call__(self, g: Tensor) -> list[Tensor | None]:
+        op = self.op
+        if isinstance(op, Row):
+            return [pull(op, op.args[i], g, self.out, self.saved) for i in self.wanted]
+        return [op.vjps[op.args[i]](g, self.out, *self.saved, **self.attrs) for i in self.wanted]
+
+    def with_graph(self, g: Any, node: Any) -> list[Any]:
+        """Pull back by ops on nodes, so that the result has a graph of its own."""
+        op, operands = self.op, node.operands
+        for operand, saved in zip(operands, self.saved, strict=True):
+            if getattr(operand, "value", saved) is not saved:
+                raise GraphError(
+                    f"{op.name}: an operand was given a new value after it was used, so the second derivative would be that "
+                    "of another function; run the forward pass again"
+                )
+        if not isinstance(op, Row):
+            return [op.vjps[op.args[i]](g, node, *operands, **self.attrs) for i in self.wanted]
+        values = dict(zip(op.args, operands, strict=True)) | {"out": node}
+        results = []
+        for i in self.wanted:
+            product = g * interpret_expr(local(op, op.args[i]), values)
+            target = operands[i]
+            results.append(
+                unbroadcast(product if product.dtype == target.dtype else astype(product, target.dtype), target.shape)
+            )
+        return results
+
+
+class CustomPullback:
+    """The grad_fn that a user gave to apply_op, with its results checked."""
+
+    __slots__ = ("_count", "_function", "_likes", "_name", "_once", "_out", "_takes_out", "_wanted", "jvp")
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], values: Sequence[Any], out: Tensor, wanted: Sequence[int],
+        once_differentiable: bool, jvp: Callable[..., Any] | None,
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._function = function
+        self._count = len(values)
+        self._likes = {i: (values[i].shape, values[i].dtype) for i in wanted}
+        self._out = out
+        self._wanted = wanted
+        self._once = once_differentiable
+        self._takes_out = _accepts_out(function)
+        self.jvp = jvp
+
+    def __call__(self, g: Tensor) -> list[Tensor | None]:
+        results = self._call(g, self._out)
+        for i in self._wanted:
+            self._check(i, results[i], Tensor)
+        return [results[i] for i in self._wanted]
+
+    def with_graph(self, g: Any, node: Any) -> list[Any]:
+        """Run the user's function on nodes; what comes back must have a graph, unless it was said to have none."""
+        if self._once:
+            parents = [g, *node.parents] if isinstance(g, type(node)) else node.parents
+            contributions = self(getattr(g, "value", g))
+            refusal = _OnceDifferentiable(self._name)
+            return [c if c is None else type(node)(c, refusal, list(parents), op_name=f"{self._name} backward")
+                    for c in contributions]  # fmt: skip
+        results = self._call(g, node)
+        for i in self._wanted:
+            self._check(i, results[i], (Tensor, type(node)))
+            if isinstance(results[i], Tensor):
+                raise GraphError(
+                    f"{self._name}: its grad_fn returned a Tensor without a graph under create_graph; make it of ops on g "
+                    "(and out=), or say apply_op(..., once_differentiable=True)"
+                )
+        return [results[i] for i in self._wanted]
+
+    def _call(self, g: Any, out: Any) -> Sequence[Any]:
+        results = self._function(g, out=out) if self._takes_out else self._function(g)
+        if not isinstance(results, (list, tuple)) or len(results) != self._count:
+            came = f"{len(results)} entries" if isinstance(results, (list, tuple)) else type(results).__name__
+            raise GradFnError(
+                f"{self._name}: grad_fn must return a list with one entry per argument ({self._count}), but {came} came"
+            )
+        return results
+
+    def _check(self, i: int, result: Any, kinds: Any) -> None:
+        shape, dtype = self._likes[i]
+        if result is None:
+            return
+        if not isinstance(result, kinds):
+            raise GradFnError(
+                f"{self._name}: grad_fn returned {type(result).__name__} for argument {i}, not a Tensor or None"
+            )
+        if result.shape != shape:
+            raise GradFnError(
+                f"{self._name}: grad_fn returned shape {result.shape} for argument {i}, which has shape {shape}"
+            )
+        if result.dtype != dtype:
+            raise GradFnError(f"{self._name}: grad_fn returned {result.dtype} for argument {i}, which is {dtype}")
+
+
+class _OnceDifferentiable:
+    """The grad_fn of a result that has no derivative."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, g: Any) -> list[Tensor | None]:
+        raise GraphError(f"{self._name} can be differentiated once only (apply_op was told once_differentiable=True)")
+
+    def with_graph(self, g: Any, node: Any) -> list[Any]:
+        """Refuse, as a call does."""
+        return self(g)
+
+
+def _accepts_out(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    return any(p.name == "out" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+class _Released:
+    """The grad_fn of a node whose graph was let go."""
+
+    def __call__(self, g: Any) -> list[Tensor | None]:
+        raise GraphError("this graph was released (tape.release()): run the forward pass again before backward")
+
+    def with_graph(self, g: Any, node: Any) -> list[Any]:
+        """Refuse, as a call does."""
+        return self(g)
+
+
+released = _Released()

@@ -1,0 +1,95 @@
+"""How a node comes to be: ops called on nodes are recorded here, those of the table and those of users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from netcl.autograd import anomaly
+from netcl.autograd.engine import Node, Tape
+from netcl.autograd.modes import modes
+from netcl.autograd.pullback import CustomPullback, OpPullback
+from netcl.autograd.site import here
+from netcl.errors import ArgumentError
+from netcl.ops import Op, Row
+from netcl.ops.table import interpret
+from netcl.tensor import Tensor
+
+
+def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Run an op; return a Node if recording is on and some argument is a Node that requires grad, else a Tensor."""
+    args = _coerce(op, args)
+    parents = [x for x in args if type(x) is Node and x.requires_grad]
+    values = tuple([x.value if type(x) is Node else x for x in args])
+    out = op.function(*values, **attrs)
+    if not parents or not modes.recording or out.dtype.kind != "f":
+        if modes.anomaly:
+            anomaly.check_forward(op.name, out, values, here())
+        return out
+    wanted = [i for i, x in enumerate(args) if type(x) is Node and x.requires_grad]
+    return _make_node(out, OpPullback(op, values, out, attrs, wanted), parents, op.name, args, attrs)
+
+
+def _coerce(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Turn arrays and lists into tensors, and NumPy scalars into Python numbers."""
+    known = (Tensor, Node, float, int) if isinstance(op, Row) else (Tensor, Node)
+    if all(type(x) in known for x in args) and any(type(x) in (Tensor, Node) for x in args):
+        return args
+    given = [x.item() if isinstance(x, np.generic) else x for x in args]
+    device = next((_value(x).device for x in given if isinstance(x, (Tensor, Node))), None)
+    kept = (Tensor, Node, float, int) if isinstance(op, Row) and device is not None else (Tensor, Node)
+    return tuple([x if isinstance(x, kept) else Tensor.from_host(x, device=device) for x in given])
+
+
+def _value(x: Any) -> Tensor:
+    return x.value if isinstance(x, Node) else x
+
+
+def _make_node(
+    out: Tensor, grad_fn: Any, parents: list[Node], name: str, args: tuple[Any, ...], attrs: dict[str, Any] | None,
+    tape: Tape | None = None,
+) -> Node:  # fmt: skip
+    trace, site = None, here()
+    if modes.anomaly:
+        trace = anomaly.stack()
+        anomaly.check_forward(name, out, [_value(x) for x in args], site)
+    node = Node(out, grad_fn, parents, None, True, name, trace, None, args, attrs, site)
+    target = tape or (modes.tapes[-1] if modes.tapes else None)
+    if target is not None:
+        target.nodes.append(node)
+    return node
+
+
+def apply_op(
+    fn: Callable[..., Tensor], grad_fn: Callable[..., Any], *args: Any, tape: Tape | None = None,
+    op_name: str | None = None, once_differentiable: bool = False, jvp: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
+    """Run an op of your own on tensors and nodes.
+
+    `fn(*values)` gets the tensors of nodes and returns a Tensor; `grad_fn(g)`, or `grad_fn(g, out=...)` if it has that
+    parameter, returns a list with one cotangent (or None) per argument. `once_differentiable` says that grad_fn is
+    not made of ops, so that it has no derivative itself.
+
+    Raises: ArgumentError if fn returns no Tensor; backward raises GradFnError for a bad result of grad_fn
+
+    >>> import netcl.autograd as ag
+    >>> x = ag.tensor([1.0, 3.0], requires_grad=True)
+    >>> y = apply_op(lambda v: v * v, lambda g: [g * 2.0 * x.value], x, op_name="square")
+    >>> y.backward(); x.grad.to_host()
+    array([2., 6.], dtype=float32)
+    """
+    name = op_name or getattr(fn, "__name__", "custom")
+    values = [_value(x) for x in args]
+    out = fn(*values)
+    if not isinstance(out, Tensor):
+        raise ArgumentError(f"{name}: the function must return a Tensor, not {type(out).__name__}")
+    wanted = [i for i, x in enumerate(args) if isinstance(x, Node) and x.requires_grad]
+    if not wanted or not modes.recording or out.dtype.kind != "f":
+        return out
+    pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable, jvp)
+    return _make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape)
+
+
+interpret(record)

@@ -1,0 +1,82 @@
+"""Where a node was made: the innermost line of the user's own code, kept for about a microsecond's worth of work."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from types import CodeType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_inside: dict[str, bool] = {}  # file name -> whether it is part of netcl
+
+
+class Site:
+    """A place in the user's code. The line is worked out when it is asked for."""
+
+    __slots__ = ("code", "instruction")
+
+    def __init__(self, code: CodeType, instruction: int) -> None:
+        self.code = code
+        self.instruction = instruction
+
+    def __repr__(self) -> str:
+        return f"<Site {self.describe()}>"
+
+    @property
+    def filename(self) -> str:
+        """The file's name, or the one that the notebook's kernel gave to a cell."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line number, counted from 1 within the file or cell."""
+        found = self.code.co_firstlineno
+        for start, end, line in self.code.co_lines():
+            if line is not None and start <= self.instruction < end:
+                found = line
+        return found
+
+    @property
+    def cell(self) -> int | None:
+        """The number of the notebook cell, as in `In [3]`, or None in a file."""
+        return _cell_number(self.filename)
+
+    def describe(self) -> str:
+        """Return `cell 3, line 2` or `model.py, line 7`."""
+        cell = self.cell
+        return f"{os.path.basename(self.filename) if cell is None else f'cell {cell}'}, line {self.line}"
+
+    def source_line(self) -> str:
+        """Return the text of the line, or an empty string where the source is not to be had."""
+        return linecache.getline(self.filename, self.line).strip()
+
+
+def here() -> Site | None:
+    """Return the innermost place outside netcl on this thread's stack.
+
+    >>> here().line >= 1
+    True
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        inside = _inside.get(name)
+        if inside is None:
+            inside = _inside[name] = name.startswith(_PACKAGE)
+        if not inside:
+            return Site(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+def _cell_number(filename: str) -> int | None:
+    """Ask a running IPython which cell a code name belongs to; netcl itself does not need IPython."""
+    module: Any = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = name_of(filename) if name_of is not None else None
+    match = re.fullmatch(r"In\[(\d+)\]", named[1]) if named else None
+    return int(match.group(1)) if match else None
