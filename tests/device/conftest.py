@@ -1,0 +1,30 @@
+"""Processes of their own, for tests of what happens before OpenCL is first used, or of what ends a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# What this process's own start, or whoever runs the tests, has set.
+SETTINGS = ("OCL_ICD_VENDORS", "POCL_DEVICES", "POCL_CACHE_DIR", "NETCL_DEVICE", "COMPILER_PATH", "XDG_CACHE_HOME")
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Python:
+    """Run Python code in a process with empty caches; environment variables are given by name."""
+
+    def run(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environ = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+        environ.update({"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT), **variables})
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+
+    return run
