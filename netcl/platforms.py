@@ -41,8 +41,14 @@ class Found:
     problems: tuple[str, ...]
 
 
+class _Choice(threading.local):
+    """What this thread has chosen: the class attribute answers in threads that have chosen nothing."""
+
+    device: Device | None = None
+
+
 _lock = threading.RLock()
-_local = threading.local()
+_choice = _Choice()
 _found: Found | None = None
 _default: Device | None = None
 _forked = False
@@ -68,7 +74,7 @@ def get_device(spec: Device | str | int | None = None) -> Device:
     True
     """
     if spec is None:
-        return getattr(_local, "device", None) or _default or _choose_default()
+        return _choice.device or _default or _choose_default()
     return spec if isinstance(spec, Device) else _pick(spec, find())
 
 
@@ -86,8 +92,8 @@ class use_device:  # noqa: N801 - a function to its users, that can stand in a `
 
     def __init__(self, device: Device | str | int | None) -> None:
         chosen = None if device is None else get_device(device)
-        self._before = getattr(_local, "device", None)
-        _local.device = chosen
+        self._before = _choice.device
+        _choice.device = chosen
 
     def __enter__(self) -> Device:
         return get_device()
@@ -95,7 +101,7 @@ class use_device:  # noqa: N801 - a function to its users, that can stand in a `
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _local.device = self._before
+        _choice.device = self._before
 
 
 def describe() -> str:
@@ -134,8 +140,8 @@ def find() -> Found:
 
 def _after_fork() -> None:
     # The parent's threads, and with them OpenCL's, are gone; the locks may be held by one of them for ever.
-    global _lock, _local, _found, _default, _forked
-    _lock, _local, _found, _default, _forked = threading.RLock(), threading.local(), None, None, True
+    global _lock, _choice, _found, _default, _forked
+    _lock, _choice, _found, _default, _forked = threading.RLock(), _Choice(), None, None, True
 
 
 def _look() -> Found:
