@@ -45,6 +45,7 @@ class Device:
         self.local_size = min(64 if self.kind == "CPU" else 256, first.max_work_group_size)
         self.lock = threading.RLock()  # re-entrant: a finaliser may launch work while this thread holds it
         self._threads = threading.local()
+        self._programs: dict[tuple[str, cl.Device], cl.Program] = {}
         self._pid = os.getpid()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_kernels)
@@ -75,13 +76,12 @@ class Device:
         self._queues  # noqa: B018 - makes the queues at first use
         return self._active
 
-    def queue_for(self, work: int) -> cl.CommandQueue:
+    def _use(self, work: int) -> cl.CommandQueue:
         """Return the queue for `work` elements, finishing the other one first if it may still be busy.
 
         Hold `lock` from here until the command is enqueued.
         """
-        small, large = self._queues
-        wanted = large if work >= CROSSOVER else small
+        wanted = self._queues[work >= CROSSOVER]
         if wanted is not self._active:
             self._cross(self._active)
             self._active = wanted
@@ -96,40 +96,50 @@ class Device:
         with self.lock:
             self.queue.finish()
 
-    def kernel(self, program: str, name: str, arg_types: tuple[Any, ...]) -> cl.Kernel:
-        """Return this thread's own kernel object: arguments are set on it, so two threads must not share one.
-
-        `arg_types` has None for a buffer and a NumPy scalar type for a number.
-        """
-        kernels = self._threads.__dict__.setdefault("kernels", {})
-        key = (program, name)
-        found = kernels.get(key)
-        if found is None:
-            self._refuse_fork()
-            found = cl.Kernel(self._build(program), name)
-            found.set_scalar_arg_dtypes(arg_types)
-            kernels[key] = found
-        return found
-
     def launch(
-        self, kernel: cl.Kernel, size: tuple[int, ...], local: tuple[int, ...], args: Sequence[Any], work: int
+        self,
+        program: str,
+        name: str,
+        arg_types: tuple[Any, ...],
+        size: int,
+        args: Sequence[Any],
+        work: int,
     ) -> None:
-        """Enqueue `kernel` over `size` work-items for about `work` elements; returns before it has run."""
+        """Enqueue a kernel over at least `size` work-items, for about `work` elements; returns before it has run.
+
+        `program` is OpenCL C; `arg_types` has None for a buffer and a NumPy scalar type for a number. The work-group
+        size is always the same, since PoCL compiles a kernel anew for every other one, so the kernel guards its tail.
+        """
+        # Arguments are set on the kernel object, so two threads must not share one.
+        kernels = self._threads.__dict__.get("kernels")
+        key = (program, name, work >= CROSSOVER)
+        kernel = kernels.get(key) if kernels is not None else None
+        if kernel is None:
+            kernel = self._kernel(key, arg_types)
         kernel.set_args(*args)
+        local = self.local_size
         with self.lock:
-            cl.enqueue_nd_range_kernel(self.queue_for(work), kernel, size, local)
+            cl.enqueue_nd_range_kernel(self._use(work), kernel, ((size + local - 1) // local * local,), (local,))
+
+    def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:
+        self._refuse_fork()
+        program, name, large = key
+        kernel = cl.Kernel(self._build(program, self.cl_devices[-1 if large else 0]), name)
+        kernel.set_scalar_arg_dtypes(arg_types)
+        self._threads.__dict__.setdefault("kernels", {})[key] = kernel
+        return kernel
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         """Copy a contiguous host array to the start of a buffer. Blocks: the caller may change the array at once."""
         self._refuse_fork()
         with self.lock:
-            cl.enqueue_copy(self.queue_for(array.size), buffer, array, is_blocking=True)
+            cl.enqueue_copy(self._use(array.size), buffer, array, is_blocking=True)
 
     def fill(self, buffer: Any, value: np.ndarray, nbytes: int) -> None:
         """Repeat one 0-d value over the first `nbytes` bytes of a buffer."""
         self._refuse_fork()
         with self.lock:
-            cl.enqueue_fill_buffer(self.queue_for(nbytes // value.itemsize), buffer, value, 0, nbytes)
+            cl.enqueue_fill_buffer(self._use(nbytes // value.itemsize), buffer, value, 0, nbytes)
 
     def read(self, array: np.ndarray, buffer: Any, offset: int) -> None:
         """Copy from a buffer, `offset` bytes in, into a contiguous host array. Waits for all work before it."""
@@ -137,16 +147,18 @@ class Device:
         with self.lock:
             cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)
 
-    def _build(self, source: str) -> cl.Program:
+    def _build(self, source: str, cl_device: cl.Device) -> cl.Program:
+        """Build for one of the two CPU devices alone: most programs never run on the other."""
         with self.lock:
-            programs = self.__dict__.setdefault("_programs", {})
-            if source not in programs:
+            program = self._programs.get((source, cl_device))
+            if program is None:
                 try:
                     # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive.
-                    programs[source] = cl.Program(self.context, source).build()
+                    program = cl.Program(self.context, source).build(devices=[cl_device])
                 except cl.Error as error:
                     raise DeviceError(f"{self.name} could not build a kernel:\n{error}\n{source}") from error
-            return programs[source]
+                self._programs[source, cl_device] = program
+            return program
 
     def _forget_kernels(self) -> None:
         # So that the next launch in a forked child comes past _refuse_fork, at no cost to launches elsewhere.

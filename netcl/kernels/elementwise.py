@@ -22,8 +22,6 @@ class Plan(NamedTuple):
 
     source: str
     arg_types: tuple[Any, ...]
-    size: tuple[int, ...]
-    local: tuple[int, ...]
     tail: tuple[int, ...]
 
 
@@ -74,9 +72,9 @@ def evaluate(
             key.append(operand.layout)
     plan = formula.plans.get(tuple(key))
     if plan is None:
-        plan = _remember(formula, tuple(key), _plan(device, formula, key[3:], out, work))
+        plan = _remember(formula, tuple(key), _plan(formula, key[3:], out, work))
     args.extend(plan.tail)
-    device.launch(device.kernel(plan.source, "elementwise", plan.arg_types), plan.size, plan.local, args, out.size)
+    device.launch(plan.source, "elementwise", plan.arg_types, out.size, args, out.size)
     return buffer
 
 
@@ -99,7 +97,7 @@ def _remember(formula: Formula, key: tuple[Any, ...], plan: Plan) -> Plan:
     return plan
 
 
-def _plan(device: Device, formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype) -> Plan:
+def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype) -> Plan:
     """Choose how each operand is read, and write the kernel."""
     scattered = not (out.contiguous and out.offset == 0)
     accesses = [_access(layout, out, scattered) for layout in layouts]
@@ -124,10 +122,9 @@ def _plan(device: Device, formula: Formula, layouts: Sequence[Layout | None], ou
             tail += [view.element_offset, *steps]
     rank = len(lengths)
     source = _source(formula, layouts, accesses, out.dtype, work, rank, scattered)
-    local = device.local_size
     numbers = [np.uint8 if work.kind == "b" else work.type]
     arg_types = [None, *(numbers[0] if layout is None else None for layout in layouts), *[np.int64] * len(tail)]
-    return Plan(source, tuple(arg_types), ((out.size + local - 1) // local * local,), (local,), tuple(tail))
+    return Plan(source, tuple(arg_types), tuple(tail))
 
 
 def _access(layout: Layout | None, out: Layout, scattered: bool) -> str:

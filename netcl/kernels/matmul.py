@@ -32,10 +32,9 @@ def matmul(device: Device, a: Operand, b: Operand, out: Layout) -> PooledBuffer:
         *lengths[1:], *strides[0], *strides[1],
     )  # fmt: skip
     source = _source(a.layout.dtype, b.layout.dtype, out.dtype, len(lengths))
-    kernel = device.kernel(source, "matmul", (None, None, None, *[np.int64] * len(numbers)))
-    local = device.local_size
-    size = (out.size + local - 1) // local * local
-    device.launch(kernel, (size,), (local,), [buffer, a.buffer, b.buffer, *numbers], out.size * max(inner, 1))
+    arg_types = (None, None, None, *[np.int64] * len(numbers))
+    work = out.size * max(inner, 1)
+    device.launch(source, "matmul", arg_types, out.size, [buffer, a.buffer, b.buffer, *numbers], work)
     return buffer
 
 

@@ -77,11 +77,9 @@ def _fold(device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, runs:
     total = count * runs
     source = _source(kind, layout.dtype, dtype, len(kept_lengths), len(lengths))
     numbers = (total, runs, length, layout.element_offset, *kept_lengths[1:], *kept_strides, *lengths[1:], *strides)
-    kernel = device.kernel(source, "fold", (None, None, *[np.int64] * len(numbers)))
+    arg_types = (None, None, *[np.int64] * len(numbers))
     buffer = device.pool.allocate(total * dtype.itemsize)
-    local = device.local_size
-    size = (total + local - 1) // local * local
-    device.launch(kernel, (size,), (local,), [buffer, x.buffer, *numbers], layout.size)
+    device.launch(source, "fold", arg_types, total, [buffer, x.buffer, *numbers], layout.size)
     return buffer
 
 
