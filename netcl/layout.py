@@ -161,18 +161,14 @@ def index(layout: Layout, key: Any) -> Layout:
     Raises: IndexingError naming the index and the shape.
     """
     ghost = _ghost(layout)
+    keys = key if isinstance(key, tuple) else (key,)
+    if not any(one is Ellipsis for one in keys):
+        keys = (*keys, Ellipsis)  # with it, integers for every axis give a 0-d view; without, NumPy reads the element
     try:
-        view = ghost[key if isinstance(key, tuple) else (key,)]
+        view = ghost[keys]
     except IndexError as error:
         raise IndexingError(f"index {key!r} does not fit shape {layout.shape}: {error}") from None
-    return _seen(layout, ghost, np.asarray(view)) if isinstance(view, np.ndarray) else _scalar(layout, key)
-
-
-def _scalar(layout: Layout, key: Any) -> Layout:
-    # NumPy hands back a scalar, not a view, where no axis is left; an added axis keeps it an array.
-    keys = key if isinstance(key, tuple) else (key,)
-    view = index(layout, (*keys, None) if Ellipsis in keys else (*keys, Ellipsis))
-    return _intern((), (), layout.dtype, view.offset)
+    return _seen(layout, ghost, view)
 
 
 def broadcast_shapes(op: str, shapes: Sequence[Shape]) -> Shape:
