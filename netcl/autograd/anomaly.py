@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netcl.autograd.site import Site
+from netcl.autograd.site import Site, is_inside
 from netcl.errors import AnomalyError
 from netcl.ops.reduce import is_finite
 from netcl.tensor import Tensor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def stack() -> list[str]:
     """Return the Python stack of the user's call, outermost frame first, netcl's own frames left out."""
-    return [line for line in traceback.format_stack() if "/netcl/" not in line.partition("\n")[0].replace("\\", "/")]
+    return traceback.format_list([frame for frame in traceback.extract_stack() if not is_inside(frame.filename)])
 
 
 def check_forward(op_name: str, out: Tensor, operands: Sequence[Any], site: Site | None) -> None:

@@ -65,11 +65,20 @@ def here() -> Site | None:
         name = frame.f_code.co_filename
         inside = _inside.get(name)
         if inside is None:
-            inside = _inside[name] = name.startswith(_PACKAGE)
+            inside = _inside[name] = is_inside(name)
         if not inside:
             return Site(frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None
+
+
+def is_inside(filename: str) -> bool:
+    """Say whether a file is part of netcl.
+
+    >>> is_inside(__file__)
+    True
+    """
+    return filename.startswith(_PACKAGE)
 
 
 def _cell_number(filename: str) -> int | None:
