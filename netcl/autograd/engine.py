@@ -156,12 +156,13 @@ class Tape:
         results: list[tuple[Node, Any]] = []
         for node in reversed(build_topo(loss)):
             g = cotangents.pop(node, None)
+            if node.grad_fn is None:
+                if g is not None:
+                    results.append((node, g))
+                continue
+            results.append((node, g if self.retain_grads else None))
             if g is None:
                 continue  # every path to it was cut
-            if self.retain_grads or node.grad_fn is None:
-                results.append((node, g))
-            if node.grad_fn is None:
-                continue
             contributions = _contributions(node, g, create_graph)
             if modes.anomaly:
                 anomaly.check_backward(node, g, contributions)
@@ -211,13 +212,14 @@ def _what(x: Any) -> str:
 def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
     value = loss.value
     if grad is None:
-        return Tensor.full(value.shape, 1, value.dtype, value.device)
-    seed = grad if create_graph and isinstance(grad, Node) else as_tensor(grad, value)
+        seed: Any = Tensor.full(value.shape, 1, value.dtype, value.device)
+    else:
+        seed = grad if create_graph and isinstance(grad, Node) else as_tensor(grad, value)
     if seed.shape != value.shape:
         raise ShapeError(f"backward: the seed has shape {seed.shape}, the loss {value.shape}")
     if seed.dtype != value.dtype:
         raise DTypeError(f"backward: the seed is {seed.dtype}, the loss {value.dtype}")
-    return seed
+    return Node(seed) if create_graph and isinstance(seed, Tensor) else seed  # so that every gradient has a graph
 
 
 def _commit(results: Sequence[tuple[Node, Any]]) -> None:
@@ -227,8 +229,8 @@ def _commit(results: Sequence[tuple[Node, Any]]) -> None:
             with _leaves:
                 node.grad = g if node.grad is None else node.grad + g  # a new tensor: one that was kept never changes
         else:
-            node.grad = g
-        node.pass_id = number
+            node.grad = g  # None where this pass kept or sent nothing: one of an earlier pass must not stay
+        node.pass_id = number if g is not None else 0
 
 
 def build_topo(root: Node) -> list[Node]:
