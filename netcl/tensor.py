@@ -51,12 +51,12 @@ class Tensor(ArrayMethods):
             raise DTypeError(f"a tensor holds real numbers or booleans, not {type(array).__name__} of {given.dtype}")
         if dtype is not None:
             wanted = np.dtype(dtype)
-        elif isinstance(array, (np.ndarray, np.generic)) or given.dtype.kind == "b":
+        elif isinstance(array, (np.ndarray, np.generic, ArrayMethods)) or given.dtype.kind == "b":
             wanted = given.dtype.newbyteorder("=")
         else:
             wanted = np.dtype(np.float32)
         target = device if device is not None else get_device()
-        check_dtype(wanted, target, given.dtype)
+        check_dtype(wanted, target)
         host = np.ascontiguousarray(given, dtype=wanted).reshape(given.shape)  # ascontiguousarray makes 0-d 1-d
         result = cls.empty(host.shape, wanted, target)
         if host.size:
@@ -149,9 +149,9 @@ class Tensor(ArrayMethods):
         return f"<Tensor {self.shape} {self.dtype} on {self.device.name}>"
 
 
-def check_dtype(dtype: np.dtype, device: Device, came: np.dtype | None = None) -> None:
+def check_dtype(dtype: np.dtype, device: Device) -> None:
     """Raise a DTypeError unless `device` can hold and compute this dtype."""
     if dtype not in lay.CTYPES:
-        raise DTypeError(f"tensors hold float32, float64, integers or bool, not {dtype if came is None else came}")
+        raise DTypeError(f"tensors hold float32, float64, integers or bool, not {dtype}")
     if dtype == np.float64 and not device.has_fp64:
         raise DTypeError(f"{device.name} has no float64 (cl_khr_fp64); convert to float32, or choose another device")
