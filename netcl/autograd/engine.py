@@ -146,8 +146,8 @@ class Tape:
         """
         if not isinstance(loss, Node):
             raise GraphError(
-                f"backward needs a loss that requires grad, but {_what(loss)} has no graph: no input of it was made with "
-                "requires_grad=True, or it was computed under no_grad or detached"
+                f"backward needs a loss that requires grad, but {_what(loss)} has no graph: no input of it was made "
+                "with requires_grad=True, or it was computed under no_grad or detached"
             )
         if not loss.requires_grad:
             raise GraphError(f"backward needs a loss that requires grad, and {loss!r} was told not to")

@@ -34,7 +34,7 @@ def tensor(
         return value
     if value.dtype.kind != "f":
         raise DTypeError(
-            f"only floating-point tensors can require grad, not {value.dtype}: a derivative with respect to integers means "
-            "nothing; pass dtype=np.float32"
+            f"only floating-point tensors can require grad, not {value.dtype}: a derivative with respect to integers "
+            "means nothing; pass dtype=np.float32"
         )
     return Node(value, name=name, site=here())

@@ -28,8 +28,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         second = "second to last" if b.ndim > 1 else "only"
         raise ShapeError(
-            f"matmul: shapes {a.shape} and {b.shape} do not match: the last axis of the first must equal the {second} axis "
-            "of the second"
+            f"matmul: shapes {a.shape} and {b.shape} do not match: the last axis of the first must equal the {second} "
+            "axis of the second"
         )
     if a.device is not b.device:
         raise DeviceError(f"matmul: the operands are on two devices, {a.device.name} and {b.device.name}")
