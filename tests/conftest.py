@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from netcl.device import Device
+    from netcl.ops import Row
 
 # A failure must come back on the next run and on another machine; how fast a machine is decides nothing.
 settings.register_profile("netcl", derandomize=True, deadline=None, max_examples=60, print_blob=True)
@@ -28,3 +31,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def device(request: pytest.FixtureRequest) -> Device:
     """Each OpenCL device in turn; a machine without one fails these tests, it does not skip them."""
     return request.param
+
+
+@pytest.fixture(scope="session")
+def draw() -> Callable[..., list[np.ndarray]]:
+    """Draw operands of a row inside its domain: `draw(row, rng, shape)`, or a list with a shape for each operand."""
+
+    def operands(
+        row: Row, rng: np.random.Generator, shapes: tuple[int, ...] | list[tuple[int, ...]], dtype: Any = np.float64
+    ) -> list[np.ndarray]:
+        each = shapes if isinstance(shapes, list) else [shapes] * len(row.args)
+        drawn = []
+        for arg, shape in zip(row.args, each, strict=True):
+            intervals = np.reshape(row.domain.get(arg, (-2, 2)), (-1, 2))
+            ends = intervals[rng.integers(0, len(intervals), shape)]
+            values = rng.uniform(ends[..., 0], ends[..., 1])
+            drawn.append(np.asarray(values < 0) if arg == row.mask else np.asarray(values, dtype))
+        return drawn
+
+    return operands

@@ -10,7 +10,7 @@ add = elementwise("add", "a + b", a="1", b="1", integers=True)
 sub = elementwise("sub", "a - b", a="1", b="-1", integers=True, alias=["subtract"])
 mul = elementwise("mul", "a * b", a="b", b="a", integers=True, alias=["multiply"])
 div = elementwise(
-    "div", "a / b", a="1 / b", b="-out / b", domain={"b": (0.5, 2)}, alias=["divide", "true_divide"]
+    "div", "a / b", a="1 / b", b="-out / b", domain={"b": (-2, -0.5, 0.5, 2)}, alias=["divide", "true_divide"]
 )  # fmt: skip
 neg = elementwise("neg", "-a", a="-1", integers=True, alias=["negative"])
 pow = elementwise(
@@ -47,16 +47,16 @@ sigmoid = elementwise(
 )
 
 # Kinks
-relu = elementwise("relu", "where(a < 0, 0, a)", a="where(a > 0, 1, 0)", domain={"a": (0.2, 2)}, integers=True,
-                   doc="At the kink a = 0 the subgradient is 0.")  # fmt: skip
-abs = elementwise("abs", "abs(a)", a="sign(a)", domain={"a": (0.2, 2)}, integers=True, alias=["absolute"],
+relu = elementwise("relu", "where(a < 0, 0, a)", a="where(a > 0, 1, 0)", domain={"a": (-2, -0.2, 0.2, 2)},
+                   integers=True, doc="At the kink a = 0 the subgradient is 0.")  # fmt: skip
+abs = elementwise("abs", "abs(a)", a="sign(a)", domain={"a": (-2, -0.2, 0.2, 2)}, integers=True, alias=["absolute"],
                   doc="At the kink a = 0 the subgradient is 0.")  # fmt: skip
 maximum = elementwise(
     "maximum",
     "where(a >= b, a, where(b >= a, b, a + b))",
     a="where(a > b, 1, where(a == b, 0.5, 0))",
     b="where(b > a, 1, where(a == b, 0.5, 0))",
-    domain={"a": (0, 1), "b": (1.5, 3)},
+    domain={"a": (-1.5, -1, 0, 1), "b": (-0.8, -0.2, 1.2, 2)},
     integers=True,
     doc="Where a = b each operand gets half of the cotangent. NaN in either gives NaN, as in NumPy.",
 )
@@ -65,14 +65,13 @@ minimum = elementwise(
     "where(a <= b, a, where(b <= a, b, a + b))",
     a="where(a < b, 1, where(a == b, 0.5, 0))",
     b="where(b < a, 1, where(a == b, 0.5, 0))",
-    domain={"a": (0, 1), "b": (1.5, 3)},
+    domain={"a": (-1.5, -1, 0, 1), "b": (-0.8, -0.2, 1.2, 2)},
     integers=True,
     doc="Where a = b each operand gets half of the cotangent. NaN in either gives NaN, as in NumPy.",
 )
 
-sign = elementwise(
-    "sign", "sign(a)", a="0", domain={"a": (0.2, 2)}, integers=True, doc="The derivative is 0, at the jump too."
-)
+sign = elementwise("sign", "sign(a)", a="0", domain={"a": (-2, -0.2, 0.2, 2)}, integers=True,
+                   doc="The derivative is 0, at the jump too.")  # fmt: skip
 
 # Choice
 where = elementwise(

@@ -27,7 +27,7 @@ def elementwise(
     name: str,
     expression: str,
     *,
-    domain: Mapping[str, tuple[float, float]] | None = None,
+    domain: Mapping[str, tuple[float, ...]] | None = None,
     integers: bool = False,
     boolean: bool = False,
     mask: str | None = None,
@@ -38,7 +38,8 @@ def elementwise(
     """Declare a row of the table: a forward expression and the local partial derivative for each operand.
 
     Math:    out = expression(a, b, …); the partial named `a` is ∂out/∂a, written with the operands and `out`
-    `domain` bounds the operands in tests, off poles and kinks; `integers`: integer inputs give integer results;
+    `domain` bounds the operands in tests, off poles and kinks, by the ends of one or more intervals, so that both sides
+    of a kink are tried; without an entry it is (-2, 2). `integers`: integer inputs give integer results;
     `boolean`: the result is a truth value; `mask` names the operand that only chooses; `doc` states a subgradient.
     """
     row = Row(name, _function(name, expression), ex.parse(expression), {a: ex.parse(p) for a, p in partials.items()})

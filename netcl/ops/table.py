@@ -110,7 +110,7 @@ class Row(Op):
         self.expr = expr
         self.partials = partials
         self.formula = Formula(expr)
-        self.domain: dict[str, tuple[float, float]] = {}
+        self.domain: dict[str, tuple[float, ...]] = {}
         self.keeps_integers = False
         self.returns_bool = False
         self.mask: str | None = None
