@@ -1,0 +1,125 @@
+"""What is written on an edge: the map, with numbers where they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from netcl.autograd import Node
+from netcl.expr import NUMPY, Expr, Num, evaluate, substitute, to_text
+from netcl.ops import OPS
+from netcl.ops.rows import stretched_axes
+from netcl.tensor import Tensor
+from netcl.viz.backward import Backward, operands_of
+from netcl.viz.values import number, view
+from netcl.viz.views import Edge
+from netcl.viz.wording import Ref, factor, forward, partial, structural_rule
+
+_LONGEST_RULE = 40
+
+
+class EdgeWriter:
+    """Writes edges from what the backward pass was found to be."""
+
+    def __init__(
+        self, backward: Backward, operand_exprs: Callable[[Node], list[Expr]], displays: Mapping[Any, Expr]
+    ) -> None:
+        self.backward, self.operand_exprs, self.displays = backward, operand_exprs, displays
+
+    def constant(self, key: int, card: int, child_card: int, child: Node, position: int) -> Edge:
+        """The edge of an operand that needs no gradient."""
+        said = forward(child.op_name or "op", self.operand_exprs(child), position, child.attrs)
+        return Edge(key, card, child_card, forward=said, needs_grad=False)
+
+    def write(self, key: int, card: int, child_card: int, child: Node, position: int, nth: int) -> Edge:
+        """The edge from a parent: operand `position` of `child`, its `nth` parent."""
+        parent = child.parents[nth]
+        exprs = self.operand_exprs(child)
+        found = self.backward.contributions.get(child)
+        array = found[nth] if found is not None else None
+        local = self._local(child, position, exprs)
+        rule, numbers = self._rule(child, position, exprs, local), ""
+        if array is not None and array.size == 1 and child.value.size == 1 and local is not None:
+            numbers = self._numbers(child, position, local, array)
+        return Edge(
+            key,
+            card,
+            child_card,
+            forward=forward(child.op_name or "op", exprs, position, child.attrs),
+            rule=rule,
+            numbers=numbers,
+            after=_after(child, parent) if local is not None else "",
+            contribution=view(array) if array is not None else None,
+        )
+
+    def _local(self, child: Node, position: int, exprs: list[Expr]) -> Expr | None:
+        op = OPS.get(child.op_name or "")
+        if op is None or not op.partials or position >= len(op.args):
+            return None
+        return partial(op, op.args[position], exprs, self.displays[child])
+
+    def _rule(self, child: Node, position: int, exprs: list[Expr], local: Expr | None) -> str:
+        if local is not None:
+            text = factor(local)
+            if len(text) > _LONGEST_RULE:
+                text = f"∂{child.op_name}/∂{OPS[child.op_name or ''].args[position]}"
+            scalar = child.value.size == 1
+            return f"× {text}" if scalar or isinstance(local, Num) else f"⊙ {text}"
+        op = OPS.get(child.op_name or "")
+        if op is None or position >= len(op.args):
+            return f"grad_fn of {child.op_name or 'op'}"
+        values = operands_of(child)
+        refs = {
+            arg: _ref(to_text(e) if " " not in to_text(e) else f"({to_text(e)})", x)
+            for arg, e, x in zip(op.args, exprs, values, strict=False)
+        }
+        refs["out"] = _ref(to_text(self.displays[child]), child)
+        parent = values[position]
+        ratio = parent.size // child.value.size if child.value.size and isinstance(parent, (Node, Tensor)) else 0
+        return structural_rule(op, op.args[position], refs, child.attrs, ratio)
+
+    def _numbers(self, child: Node, position: int, local: Expr, array: np.ndarray) -> str:
+        """`upstream 4 × b = 3 → 12`, with the value of the local partial where it is not itself a number."""
+        upstream = number(float(self.backward.grads[child].flat[0]))
+        result = number(float(array.flat[0]))
+        text = factor(local)
+        if isinstance(local, Num):
+            return f"upstream {upstream} × {text} → {result}"
+        value = _scalar(child, position)
+        if value is None:
+            return f"upstream {upstream} × {text} → {result}"
+        return f"upstream {upstream} × {text} = {number(value)} → {result}"
+
+
+def _ref(name: str, x: Any) -> Ref:
+    shape = tuple(x.shape) if isinstance(x, (Node, Tensor)) else ()
+    return Ref.of(name, shape, str(x.dtype) if isinstance(x, (Node, Tensor)) else type(x).__name__)
+
+
+def _scalar(child: Node, position: int) -> float | None:
+    """The local partial of an op on scalars, as a number."""
+    op = OPS[child.op_name or ""]
+    values: dict[str, Expr] = {"out": Num(child.value.to_host().item())}
+    for arg, x in zip(op.args, operands_of(child), strict=True):
+        tensor = x.value if isinstance(x, Node) else x
+        values[arg] = Num(tensor.to_host().item() if isinstance(tensor, Tensor) else tensor)
+    with np.errstate(all="ignore"):
+        try:
+            return float(evaluate(substitute(op.partials[op.args[position]], values), {}, NUMPY))
+        except ArithmeticError:  # Python's own numbers raise where NumPy's give inf
+            return None
+
+
+def _after(child: Node, parent: Node) -> str:
+    """What undoes broadcasting."""
+    shape, wide = tuple(parent.value.shape), tuple(child.value.shape)
+    if shape == wide:
+        return ""
+    axes = stretched_axes(wide, shape)
+    if not axes:
+        return f"reshape {wide} → {shape}"
+    if len(axes) == len(wide):
+        return "sum over every entry"
+    return f"sum over {'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))}"

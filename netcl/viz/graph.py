@@ -1,0 +1,265 @@
+"""From nodes to a frozen GraphView: the only place where pictures read the graph, and they never change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from netcl.autograd import Node, Tape, build_topo
+from netcl.errors import ArgumentError
+from netcl.expr import Call, Expr, Num, Var, to_text
+from netcl.tensor import Tensor
+from netcl.viz.backward import Backward, operands_of
+from netcl.viz.edges import EdgeWriter
+from netcl.viz.names import find_names, scopes
+from netcl.viz.select import MOST_CARDS, Selection, select
+from netcl.viz.symbolic import size
+from netcl.viz.text import clean, clip, isolate
+from netcl.viz.values import ArrayView, view
+from netcl.viz.views import Card, Edge, GraphView, Slot
+from netcl.viz.wording import expression, literal
+
+_LONGEST_NAME = 60
+_LONGEST_INLINE = 16
+_INLINE_PARTS = 7
+_FAR = 3  # rows from its first consumer at which a leaf is drawn once more
+
+
+def read(
+    source: Any, names: Mapping[Any, str] | None = None, frame: FrameType | None = None, most: int = MOST_CARDS
+) -> GraphView:
+    """Read the graph below a node, or that of a tape.
+
+    Raises:  ArgumentError if `source` is neither, or the tape has recorded nothing
+    """
+    roots = _roots(source)
+    nodes = sorted({node for root in roots for node in build_topo(root)}, key=lambda node: node.index)
+    main = max(roots, key=lambda node: (node.pass_id, node.index))
+    if main is not nodes[-1]:  # of several results the one that ran backward comes last
+        nodes = [node for node in nodes if node is not main] + [main]
+    chosen = select(nodes, most)
+    return _Reader(main, chosen, names or {}, frame, source if isinstance(source, Tape) else None).read()
+
+
+def _roots(source: Any) -> list[Node]:
+    if isinstance(source, Node):
+        return [source]
+    if isinstance(source, Tape):
+        consumed = {parent for node in source.nodes for parent in node.parents}
+        roots = [node for node in source.nodes if node not in consumed]
+        if not roots:
+            raise ArgumentError("this tape holds no nodes: nothing that requires grad was computed in it, or it was released")
+        return roots
+    if isinstance(source, Tensor):
+        raise ArgumentError(
+            f"a Tensor of shape {source.shape} has no graph to draw: no input of it was made with requires_grad=True, or it "
+            "was computed under no_grad or detached"
+        )
+    raise ArgumentError(f"draw takes a Node or a Tape, not {type(source).__name__}")
+
+
+class _Reader:
+    """One reading: names, then the backward pass as far as it can be recomputed, then cards and edges."""
+
+    def __init__(
+        self, root: Node, chosen: Selection, names: Mapping[Any, str], frame: FrameType | None, tape: Tape | None
+    ) -> None:
+        self.root, self.chosen, self.tape = root, chosen, tape
+        self.shown = set(chosen.shown)
+        self.names = self._find_names(names, frame)
+        self.displays: dict[Any, Expr] = {}
+        self.titles: dict[Node, str] = {}
+        self._numbered = 0
+        self.views: dict[int, tuple[Any, ArrayView]] = {}
+        self.cards: list[Card] = []
+        self.edges: list[Edge] = []
+        self.keys: dict[Node, int] = {}
+
+    def read(self) -> GraphView:
+        for node in self.chosen.shown:
+            self._name(node)
+        self.backward = Backward(self.root, self.chosen.shown, self.operand_exprs, self.displays)
+        self.writer = EdgeWriter(self.backward, self.operand_exprs, self.displays)
+        fold = self._fold() if self.chosen.hidden else None
+        for node in self.chosen.shown:
+            self._add_node(node, fold)
+        cards = tuple(_with_badges(self.cards))
+        root_name = self.names[self.root]
+        return GraphView(
+            root=self.keys[self.root],
+            name=root_name,
+            cards=cards,
+            edges=tuple(self.edges),
+            seed=self.backward.seed,
+            ran=self.backward.ran,
+            notes=tuple(self._notes()),
+        )
+
+    # Names
+
+    def _find_names(self, names: Mapping[Any, str], frame: FrameType | None) -> dict[Any, str]:
+        constants = [x for node in self.chosen.shown for x in node.operands if isinstance(x, (Node, Tensor))]
+        wanted = {id(x): x for x in [*self.chosen.shown, *constants]}
+        found = find_names(wanted, scopes(frame))
+        result: dict[Any, str] = {}
+        for x in wanted.values():
+            name = names.get(x) or (x.name if isinstance(x, Node) else None) or found.get(id(x))
+            if name:
+                result[x] = isolate(clip(clean(str(name)), _LONGEST_NAME)) or "?"
+        return result
+
+    def _fresh(self, stem: str) -> str:
+        taken = set(self.names.values())
+        while True:
+            self._numbered += 1
+            name = f"{stem}{self._numbered}"
+            if name not in taken:
+                return name
+
+    def _name(self, node: Node) -> None:
+        """Settle how a node is called, how it stands inside other expressions, and what its card is titled."""
+        if node.grad_fn is None or node.released:
+            name = self.names.setdefault(node, "") or self._fresh("leaf" if node.grad_fn is None else "t")
+            self.names[node] = name
+            self.displays[node], self.titles[node] = Var(name), name
+            return
+        e = expression(node.op_name or "op", self.operand_exprs(node), node.attrs)
+        text = to_text(e)
+        if node is self.root and node not in self.names:
+            self.names[node] = "loss" if "loss" not in self.names.values() else self._fresh("loss")
+        if node not in self.names and len(text) <= _LONGEST_INLINE and size(e) <= _INLINE_PARTS:
+            self.names[node] = f"({text})" if isinstance(e, Call) and " " in text else text
+            self.displays[node], self.titles[node] = e, text
+            return
+        name = self.names.setdefault(node, "") or self._fresh("t")
+        self.names[node] = name
+        self.displays[node] = Var(name)
+        self.titles[node] = f"{name} = {clip(text, 80)}"
+
+    def operand_exprs(self, node: Node) -> list[Expr]:
+        """The operands of a node as they stand in a formula."""
+        return [self._operand(x) for x in operands_of(node)]
+
+    def _operand(self, x: Any) -> Expr:
+        if isinstance(x, Node) and x in self.displays:
+            return self.displays[x]
+        if isinstance(x, (Node, Tensor)):
+            if x in self.names:
+                return Var(self.names[x])
+            if isinstance(x, Node) and x.requires_grad:
+                return Var("…")  # folded away
+            value = x.value if isinstance(x, Node) else x
+            return Num(value.to_host().item()) if value.size == 1 else Var("const")
+        if isinstance(x, (bool, int, float, np.generic)):
+            return Num(x.item() if isinstance(x, np.generic) else x)
+        return Var(literal(x))
+
+    # Cards
+
+    def _new(self, card: Card) -> int:
+        self.cards.append(card)
+        return card.key
+
+    def _view(self, tensor: Tensor) -> ArrayView:
+        found = self.views.get(id(tensor))
+        if found is None:
+            found = self.views[id(tensor)] = (tensor, view(tensor.to_host()))
+        return found[1]
+
+    def _fold(self) -> int:
+        count = len(self.chosen.hidden)
+        return self._new(Card(0, "fold", "…", f"… {count:,} more nodes".replace(",", " "), lines=self.chosen.summary))
+
+    def _add_node(self, node: Node, fold: int | None) -> None:
+        if node.grad_fn is None:
+            key = self.keys[node] = self._new(self._card(node, True))
+            hidden = self._hidden_uses(node)
+            if fold is not None and hidden:
+                said = f"{hidden} use{'s' * (hidden > 1)}"
+                self.edges.append(Edge(len(self.edges), key, fold, forward=said, needs_grad=node.requires_grad))
+            return
+        constants = self._add_constants(node)
+        uses = self._add_uses(node)
+        key = self.keys[node] = self._new(self._card(node, False))
+        parents = {position: nth for nth, position in enumerate(self.backward.positions(node))}
+        for position in range(max(len(operands_of(node)), len(parents))):
+            at = len(self.edges)
+            if position in constants:
+                self.edges.append(self.writer.constant(at, constants[position], key, node, position))
+            elif position in parents:
+                nth = parents[position]
+                card = uses.get(nth, self.keys.get(node.parents[nth], fold))
+                assert card is not None
+                self.edges.append(self.writer.write(at, card, key, node, position, nth))
+
+    def _card(self, node: Node, leaf: bool) -> Card:
+        value = self._view(node.value)
+        kind = "root" if node is self.root else "leaf" if leaf else "op"
+        slot = self.backward.slot(node, self._hidden_uses(node), self.tape)
+        caption = f"∂{clip(self.names[self.root], 16)}/∂{clip(self.names[node], 20)}"
+        uses = self.chosen.uses.get(node, [])
+        many = f"{len(uses)} uses" if len(uses) > 2 else ""
+        op = clip(clean(node.op_name or ""), 24) if not leaf else ""
+        return Card(
+            len(self.cards), kind, self.names[node], self.titles[node], op, value.shape, value.dtype, value, slot, caption, many
+        )  # fmt: skip
+
+    def _hidden_uses(self, node: Node) -> int:
+        return sum(child not in self.shown for child, _ in self.chosen.uses.get(node, []))
+
+    def _add_uses(self, child: Node) -> dict[int, int]:
+        """One more card for each leaf whose own card would stand far away."""
+        depth, added = self.chosen.depth, {}
+        for nth, leaf in enumerate(child.parents):
+            uses = self.chosen.uses.get(leaf, [])
+            first = max((depth[each] for each, _ in uses), default=0)
+            if leaf not in self.shown or first - depth[child] <= _FAR:
+                continue
+            number_of_use = uses.index((child, nth)) + 1
+            name = self.names[leaf]
+            card = Card(len(self.cards), "use", name, name, use=f"use {number_of_use} of {len(uses)}")
+            added[nth] = self._new(card)
+        return added
+
+    def _add_constants(self, node: Node) -> dict[int, int]:
+        """Small cards for the tensors that take part without needing a gradient."""
+        exprs = self.operand_exprs(node)
+        added: dict[int, int] = {}
+        for position, x in enumerate(node.operands):
+            tensor = x.value if isinstance(x, Node) and not x.requires_grad else x
+            if not isinstance(tensor, Tensor) or isinstance(exprs[position], Num):
+                continue
+            value = self._view(tensor)
+            name = to_text(exprs[position])
+            slot = Slot("not needed")
+            card = Card(len(self.cards), "constant", name, name, "", value.shape, value.dtype, value, slot, "gradient")
+            added[position] = self._new(card)
+        return added
+
+    def _notes(self) -> Iterable[str]:
+        if self.root.released:
+            yield "the graph was released (tape.release()): what led here is gone"
+        yield from self.backward.notes
+
+
+def _with_badges(cards: Iterable[Card]) -> list[Card]:
+    """Mark NaN and Inf: the first in the forward pass and the first in the backward pass apart from the others."""
+    cards = list(cards)
+    badges: dict[int, list[str]] = {card.key: [] for card in cards}
+    first = "first "
+    for card in cards:
+        if card.value is not None and card.value.badge:
+            badges[card.key].append(f"{first}forward: {card.value.badge}" if first else f"value: {card.value.badge}")
+            first = ""
+    first = "first "
+    for card in reversed(cards):
+        array = card.slot.array if card.slot is not None else None
+        if array is not None and array.badge:
+            badges[card.key].append(f"{first}backward: {array.badge}" if first else f"gradient: {array.badge}")
+            first = ""
+    return [replace(card, badges=tuple(badges[card.key])) if badges[card.key] else card for card in cards]
+

@@ -1,0 +1,287 @@
+"""Where cards and labels stand: rows by distance from the loss, places within a row by Graphviz."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+import graphviz
+
+from netcl.viz.shapes import Block, Point
+from netcl.viz.views import GraphView
+
+TIME_LIMIT = 10.0  # seconds
+_INCH = 72.0
+_SEPARATION = 18.0
+_LEAST_GAP, _MOST_GAP = 16.0, 52.0
+_PASSING = 40.0  # how wide an edge is that passes beside a card
+_PORT_MARGIN = 22.0
+_PORT_STEP = 36.0
+
+
+class NoLayout(Exception):
+    """Graphviz is missing, failed or ran out of time; the caller falls back to a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Places, in units along the flow (`along`) and across it; the flow runs from the leaves to the loss."""
+
+    cards: Mapping[int, Point]  # upper left corner, as (along, across)
+    labels: Mapping[int, Point]
+    routes: Mapping[int, tuple[Point, ...]]  # the middle of an edge's lanes
+    along: float
+    across: float
+
+
+def layer(view: GraphView, sizes: Mapping[int, float], labels: Mapping[int, float], room: float) -> dict[int, int]:
+    """The row of each card, counted from the root: below all its consumers, and no row wider than `room`.
+
+    A row that is full sends the next card one row further up. Sizes are across the flow.
+    """
+    consumers: dict[int, list[int]] = {card.key: [] for card in view.cards}
+    incoming: dict[int, float] = {card.key: 0.0 for card in view.cards}
+    for edge in view.edges:
+        consumers[edge.parent].append(edge.child)
+        incoming[edge.child] += labels[edge.key] + _SEPARATION
+    rows: dict[int, int] = {}
+    used: dict[int, list[float]] = {}  # of each row: its cards, and the labels just above them
+    for key in _by_depth(consumers):
+        row = max((rows[child] + 1 for child in consumers[key]), default=0)
+        wide = sizes[key] + _SEPARATION
+        while row in used and (used[row][0] + wide > room or used[row][1] + incoming[key] > room):
+            row += 1
+        rows[key] = row
+        for passed in range(row):
+            if any(rows[child] < passed < row for child in consumers[key]):
+                used.setdefault(passed, [0.0, 0.0])[0] += _PASSING
+        taken = used.setdefault(row, [0.0, 0.0])
+        taken[0] += wide
+        taken[1] += incoming[key]
+    rows = _gathered(rows)
+    last = max(rows.values(), default=0)
+    return {key: last - row for key, row in rows.items()}
+
+
+def _gathered(rows: dict[int, int]) -> dict[int, int]:
+    """Rows numbered without holes."""
+    order = {row: i for i, row in enumerate(sorted(set(rows.values())))}
+    return {key: order[row] for key, row in rows.items()}
+
+
+def _by_depth(consumers: Mapping[int, Sequence[int]]) -> list[int]:
+    """Keys from the root upwards: the longest way to a card without consumers, then the order of creation."""
+    parents: dict[int, list[int]] = {key: [] for key in consumers}
+    for key, children in consumers.items():
+        for child in children:
+            parents[child].append(key)
+    waiting = {key: len(children) for key, children in consumers.items()}
+    depth = dict.fromkeys(consumers, 0)
+    ready = [key for key, count in waiting.items() if count == 0]
+    while ready:
+        key = ready.pop()
+        for parent in parents[key]:
+            depth[parent] = max(depth[parent], depth[key] + 1)
+            waiting[parent] -= 1
+            if waiting[parent] == 0:
+                ready.append(parent)
+    return sorted(consumers, key=lambda key: (depth[key], key))
+
+
+def place(
+    view: GraphView,
+    rows: Mapping[int, int],
+    cards: Mapping[int, Block],
+    labels: Mapping[int, Block],
+    upright: bool,
+    time_limit: float = TIME_LIMIT,
+) -> Laid:
+    """Lay out cards of known size: one run of Graphviz for the order within rows, the rest by arithmetic.
+
+    Raises:  NoLayout
+    """
+    across = {f"c{key}": (block.width if upright else block.height) for key, block in cards.items()}
+    stations: dict[int, list[str]] = {}  # of each edge: what it passes, a label row and a card row in turn
+    for edge in view.edges:
+        count = 2 * (rows[edge.child] - rows[edge.parent]) - 1
+        stations[edge.key] = [f"e{edge.key}_{i}" for i in range(count)]
+        for name in stations[edge.key][:-1]:
+            across[name] = _PASSING
+        label = labels[edge.key]
+        across[stations[edge.key][-1]] = label.width if upright else label.height
+    middles = _middles(view, rows, across, stations, time_limit)
+    return _Plan(view, rows, cards, labels, upright, stations, middles, across).finish()
+
+
+def _middles(
+    view: GraphView,
+    rows: Mapping[int, int],
+    across: Mapping[str, float],
+    stations: Mapping[int, Sequence[str]],
+    time_limit: float,
+) -> dict[str, float]:
+    graph = graphviz.Digraph(
+        graph_attr={"nodesep": f"{_SEPARATION / _INCH:.4f}", "ranksep": "0.1", "splines": "false"},
+        node_attr={"shape": "box", "fixedsize": "true", "label": "", "height": "0.1"},
+        edge_attr={"arrowhead": "none"},
+    )
+    for card in view.cards:
+        graph.node(f"c{card.key}", width=f"{across[f'c{card.key}'] / _INCH:.4f}")
+    for edge in view.edges:
+        names = stations[edge.key]
+        for name in names:
+            graph.node(name, width=f"{across[name] / _INCH:.4f}")
+        path = [f"c{edge.parent}", *names, f"c{edge.child}"]
+        heavy = "8" if len(names) == 1 else "2"
+        for tail, head in zip(path, path[1:], strict=False):
+            graph.edge(tail, head, weight=heavy)
+    last = max(rows.values(), default=0)
+    for card in view.cards:  # cards that lead nowhere stand on the root's row
+        if card.key != view.root and not any(edge.parent == card.key for edge in view.edges):
+            graph.edge(f"c{card.key}", "end", style="invis", minlen=str(1 + 2 * (last - rows[card.key])))
+            graph.edge(f"c{view.root}", "end", style="invis")
+    found = json.loads(_run_dot(graph.source, time_limit))
+    return {each["name"]: float(each["pos"].split(",")[0]) for each in found.get("objects", [])}
+
+
+class _Plan:
+    """Arithmetic from places across to the whole layout."""
+
+    def __init__(
+        self,
+        view: GraphView,
+        rows: Mapping[int, int],
+        cards: Mapping[int, Block],
+        labels: Mapping[int, Block],
+        upright: bool,
+        stations: Mapping[int, Sequence[str]],
+        middles: Mapping[str, float],
+        across: Mapping[str, float],
+    ) -> None:
+        self.view, self.rows, self.cards, self.labels, self.upright = view, rows, cards, labels, upright
+        self.stations = stations
+        self.left = min(middle - across[name] / 2 for name, middle in middles.items() if name in across)
+        self.right = max(middle + across[name] / 2 for name, middle in middles.items() if name in across)
+        self.middles = {name: middle - self.left for name, middle in middles.items()}
+        self.lanes = {edge.key: self._lanes(edge.key) for edge in view.edges}
+
+    def _lanes(self, key: int) -> list[float]:
+        """Where the lanes of an edge run across, station by station."""
+        label = self.labels[key]
+        size = label.width if self.upright else label.height
+        *passing, last = self.stations[key]
+        shift = sum(label.lanes) / 2 - size / 2
+        return [*(self.middles[name] for name in passing), self.middles[last] + shift]
+
+    def _extent(self, block: Block) -> tuple[float, float]:
+        return (block.height, block.width) if self.upright else (block.width, block.height)
+
+    def finish(self) -> Laid:
+        ports = self._ports()
+        thick, gaps = self._bands(ports)
+        starts, at = [], 0.0
+        for i, size in enumerate(thick):
+            starts.append(at)
+            at += size + (gaps[i] if i < len(gaps) else 0.0)
+        cards: dict[int, Point] = {}
+        for key, block in self.cards.items():
+            along, across = self._extent(block)
+            band = 2 * self.rows[key]
+            cards[key] = (starts[band] + (thick[band] - along) / 2, self.middles[f"c{key}"] - across / 2)
+        labels: dict[int, Point] = {}
+        routes: dict[int, tuple[Point, ...]] = {}
+        for edge in self.view.edges:
+            first = 2 * self.rows[edge.parent]
+            along, across = self._extent(self.labels[edge.key])
+            band = 2 * self.rows[edge.child] - 1
+            middle = self.middles[self.stations[edge.key][-1]]
+            labels[edge.key] = (starts[band] + (thick[band] - along) / 2, middle - across / 2)
+            leave, arrive = ports[edge.key]
+            points = [(cards[edge.parent][0] + self._extent(self.cards[edge.parent])[0], leave)]
+            points.append((starts[first] + thick[first], leave))
+            for i, lane in enumerate(self.lanes[edge.key]):
+                points += [(starts[first + 1 + i], lane), (starts[first + 1 + i] + thick[first + 1 + i], lane)]
+            points += [(starts[band + 1], arrive), (cards[edge.child][0], arrive)]
+            routes[edge.key] = tuple(points)
+        return Laid(cards, labels, routes, at, self.right - self.left)
+
+    def _ports(self) -> dict[int, tuple[float, float]]:
+        """Where each edge leaves its parent and enters its child: as straight ahead as the cards allow."""
+        leaving: dict[int, list[tuple[float, int]]] = {}
+        entering: dict[int, list[tuple[float, int]]] = {}
+        for edge in self.view.edges:
+            leaving.setdefault(edge.parent, []).append((self.lanes[edge.key][0], edge.key))
+            entering.setdefault(edge.child, []).append((self.lanes[edge.key][-1], edge.key))
+        out = {edge: at for key, wishes in leaving.items() for edge, at in self._spread(key, wishes)}
+        into = {edge: at for key, wishes in entering.items() for edge, at in self._spread(key, wishes)}
+        return {edge.key: (out[edge.key], into[edge.key]) for edge in self.view.edges}
+
+    def _spread(self, key: int, wishes: list[tuple[float, int]]) -> list[tuple[int, float]]:
+        block = self.cards[key]
+        size = self._extent(block)[1]
+        low = self.middles[f"c{key}"] - size / 2 + _PORT_MARGIN
+        high = low + size - 2 * _PORT_MARGIN - (0.0 if self.upright else block.tail)
+        wishes.sort()
+        step = min(_PORT_STEP, (high - low) / max(len(wishes) - 1, 1))
+        at = [min(max(wish, low), high) for wish, _ in wishes]
+        for i in range(1, len(at)):
+            at[i] = max(at[i], at[i - 1] + step)
+        at[-1] = min(at[-1], high)
+        for i in reversed(range(len(at) - 1)):
+            at[i] = min(at[i], at[i + 1] - step)
+        return [(edge, place) for (_, edge), place in zip(wishes, at, strict=True)]
+
+    def _bands(self, ports: Mapping[int, tuple[float, float]]) -> tuple[list[float], list[float]]:
+        """How thick each row is, card rows and label rows in turn, and the gaps between them."""
+        count = 2 * max(self.rows.values(), default=0) + 1
+        thick, gaps = [0.0] * count, [_LEAST_GAP] * (count - 1)
+        for key, block in self.cards.items():
+            band = 2 * self.rows[key]
+            thick[band] = max(thick[band], self._extent(block)[0])
+        for edge in self.view.edges:
+            band = 2 * self.rows[edge.child] - 1
+            thick[band] = max(thick[band], self._extent(self.labels[edge.key])[0])
+            steps = [ports[edge.key][0], *self.lanes[edge.key], ports[edge.key][1]]
+            for i, (one, next_) in enumerate(zip(steps, steps[1:], strict=False)):
+                gap = 2 * self.rows[edge.parent] + i
+                gaps[gap] = max(gaps[gap], min(_LEAST_GAP + 0.3 * abs(next_ - one), _MOST_GAP))
+        return thick, gaps
+
+
+@lru_cache(maxsize=1)
+def _bundled() -> str | None:
+    """graphviz-pure's program, by its path: it has no Python code and need not be on PATH."""
+    try:
+        files = metadata.files("graphviz-pure") or []
+    except metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name in ("graphviz-pure", "graphviz-pure.exe"):
+            path = Path(str(file.locate()))
+            if path.is_file() and os.access(path, os.X_OK):
+                return str(path.resolve())
+    return None
+
+
+def _run_dot(source: str, time_limit: float) -> str:
+    program = _bundled() or shutil.which("dot")
+    if program is None:
+        raise NoLayout("neither graphviz-pure nor a system dot is there")
+    try:
+        done = subprocess.run(
+            [program, "-Tjson0"], input=source, capture_output=True, text=True, encoding="utf-8", timeout=time_limit
+        )
+    except subprocess.TimeoutExpired:
+        raise NoLayout(f"the layout took more than {time_limit:g} s") from None
+    except OSError as error:
+        raise NoLayout(f"Graphviz could not be started: {error.strerror}") from None
+    if done.returncode != 0:
+        raise NoLayout("Graphviz failed")
+    return done.stdout

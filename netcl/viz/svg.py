@@ -1,0 +1,198 @@
+"""SVG, written from shapes in their places: no ids, no script, no style sheet, no address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from netcl.viz.arrange import MARGIN, PAGE, ROOM, Route, Scene
+from netcl.viz.cards import SMALL
+from netcl.viz.palette import mix
+from netcl.viz.shapes import Arrow, Block, Line, Point, Rect, Shape, Text
+from netcl.viz.text import shorten, width, xml
+from netcl.viz.views import GraphView
+
+SANS = "Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif"
+MONO = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
+_NOTE_HEIGHT = 18.0
+
+
+def figure(value: float) -> str:
+    """A coordinate in as few characters as show: tenths.
+
+    >>> figure(3.0), figure(2.25)
+    ('3', '2.2')
+    """
+    text = f"{value:.1f}"
+    return "0" if text in ("0.0", "-0.0") else text.removesuffix(".0")
+
+
+class Writer:
+    """Collects the elements of one picture in one theme."""
+
+    def __init__(self, colours: Mapping[str, str]) -> None:
+        self.colours = colours
+        self.parts: list[str] = []
+
+    def _colour(self, role: str | tuple[str, str, float]) -> str:
+        if isinstance(role, str):
+            return self.colours[role]
+        low, high, share = role
+        return mix(self.colours[low], self.colours[high], share)
+
+    def block(self, x: float, y: float, block: Block) -> None:
+        """A block as a group, with its hint as a tooltip."""
+        if not block.shapes:
+            return
+        hint = f"<title>{xml(block.hint)}</title>" if block.hint else ""
+        self.parts.append(f'<g transform="translate({figure(x)} {figure(y)})">{hint}')
+        self.shapes(block.shapes)
+        self.parts.append("</g>")
+
+    def shapes(self, shapes: Iterable[Shape]) -> None:
+        """Shapes where they are."""
+        for shape in shapes:
+            if isinstance(shape, Text):
+                self.text(shape)
+            elif isinstance(shape, Rect):
+                self.rect(shape)
+            elif isinstance(shape, Line):
+                self.line(shape)
+            else:
+                self.arrow(shape)
+
+    def text(self, text: Text) -> None:
+        """A line of text, escaped."""
+        style = f' text-anchor="{text.anchor}"' if text.anchor != "start" else ""
+        style += ' font-weight="700"' if text.bold else ""
+        style += f' font-family="{MONO}"' if text.mono else ""
+        self.parts.append(
+            f'<text x="{figure(text.x)}" y="{figure(text.y)}" font-size="{figure(text.size)}" '
+            f'fill="{self.colours[text.colour]}"{style}>{xml(text.text)}</text>'
+        )
+
+    def rect(self, rect: Rect) -> None:
+        """A rectangle."""
+        style = f' rx="{figure(rect.radius)}"' if rect.radius else ""
+        if rect.stroke:
+            style += f' stroke="{self.colours[rect.stroke]}" stroke-width="{figure(rect.line)}"'
+        style += f' stroke-dasharray="{rect.dash}"' if rect.dash else ""
+        self.parts.append(
+            f'<rect x="{figure(rect.x)}" y="{figure(rect.y)}" width="{figure(rect.width)}" '
+            f'height="{figure(rect.height)}" fill="{self._colour(rect.fill)}"{style}/>'
+        )
+
+    def line(self, line: Line) -> None:
+        """A line; `curve` bends it where it moves aside."""
+        style = f' stroke-dasharray="{line.dash}"' if line.dash else ""
+        self.parts.append(
+            f'<path d="{_path(line)}" fill="none" stroke="{self.colours[line.colour]}" '
+            f'stroke-width="{figure(line.line)}"{style}/>'
+        )
+
+    def arrow(self, arrow: Arrow) -> None:
+        """An arrowhead, as a polygon."""
+        (x, y), s = arrow.tip, arrow.size
+        dx, dy = {"up": (0, 1), "down": (0, -1), "left": (1, 0), "right": (-1, 0)}[arrow.towards]
+        corners = ((x, y), (x + dx * s + dy * s / 2, y + dy * s + dx * s / 2), (x + dx * s - dy * s / 2, y + dy * s - dx * s / 2))
+        points = " ".join(f"{figure(a)},{figure(b)}" for a, b in corners)
+        self.parts.append(f'<polygon points="{points}" fill="{self.colours[arrow.colour]}"/>')
+
+
+def _path(line: Line) -> str:
+    x, y = line.points[0]
+    d = [f"M{figure(x)} {figure(y)}"]
+    for to_x, to_y in line.points[1:]:
+        straight = not line.curve or (abs(to_x - x) < 0.05 if line.curve == "upright" else abs(to_y - y) < 0.05)
+        if straight:
+            d.append(f"L{figure(to_x)} {figure(to_y)}")
+        elif line.curve == "upright":
+            middle = figure((y + to_y) / 2)
+            d.append(f"C{figure(x)} {middle} {figure(to_x)} {middle} {figure(to_x)} {figure(to_y)}")
+        else:
+            middle = figure((x + to_x) / 2)
+            d.append(f"C{middle} {figure(y)} {middle} {figure(to_y)} {figure(to_x)} {figure(to_y)}")
+        x, y = to_x, to_y
+    return "".join(d)
+
+
+def _simplified(points: tuple[Point, ...], upright: bool) -> tuple[Point, ...]:
+    """Points without those in the middle of a straight run."""
+    kept = [points[0]]
+    for before, here, after in zip(points, points[1:], points[2:], strict=False):
+        i = 0 if upright else 1
+        if abs(before[i] - here[i]) > 0.05 or abs(here[i] - after[i]) > 0.05:
+            kept.append(here)
+    return (*kept, points[-1])
+
+
+def _lane(points: tuple[Point, ...], upright: bool, colour: str, dash: str, ahead: bool, tail: float) -> tuple[Shape, ...]:
+    """A lane and its arrowhead; the line ends where the head begins."""
+    head = 8.0
+    (x, y) = points[-1]
+    sign = 1 if ahead else -1
+    tip = (x, y - sign) if upright else (x - sign, y)
+    end = (x, y - sign * head) if upright else (x - sign * head, y)
+    line = Line(
+        (*_simplified(points, upright)[:-1], end), colour, 1.6, dash, "upright" if upright else "flat"
+    )
+    towards = ("down" if ahead else "up") if upright else ("right" if ahead else "left")
+    return line, Arrow(tip, towards, colour)
+
+
+def route_shapes(route: Route, upright: bool, ran: bool) -> list[Shape]:
+    """The lanes of an edge: solid forward, dashed backward."""
+    shapes = list(_lane(route.forward, upright, "forward", "", True, 0.0))
+    if route.backward:
+        shapes += _lane(route.backward, upright, "backward" if ran else "off", "5 4", False, 0.0)
+    return shapes
+
+
+def legend(view: GraphView, wide: float) -> list[Shape]:
+    """What the two kinds of arrow mean."""
+    y = MARGIN + 12
+    back = "backward" if view.ran else "off"
+    carries = f"backward: ∂{shorten(view.name, 120, SMALL)}/∂(each value)" if view.ran else "backward: not run yet"
+    if any("G" in edge.rule.split() for edge in view.edges):
+        carries += ", G = what arrives"
+    x2 = MARGIN + 34 + width("forward: values", SMALL) + 24
+    return [
+        Line(((MARGIN, y - 4), (MARGIN + 20, y - 4)), "forward", 1.6),
+        Arrow((MARGIN + 28, y - 4), "right", "forward"),
+        Text(MARGIN + 34, y, "forward: values", SMALL, "forward"),
+        Line(((x2 + 8, y - 4), (x2 + 28, y - 4)), back, 1.6, "5 4"),
+        Arrow((x2, y - 4), "left", back),
+        Text(x2 + 34, y, shorten(carries, max(wide - x2 - 34 - MARGIN, 60), SMALL), SMALL, back),
+    ]
+
+
+def describe(view: GraphView) -> tuple[str, str]:
+    """The picture's title and a description in one sentence."""
+    title = f"{'Forward and backward pass' if view.ran else 'Forward pass'} of {view.name}"
+    root = view.card(view.root)
+    value = f" = {root.value.line(40)}" if root.value is not None else ""
+    state = f"seeded with {view.seed}" if view.ran else "backward not run"
+    return title, f"{root.title}{value}; {len(view.cards)} cards, {len(view.edges)} edges, {state}."
+
+
+def write(view: GraphView, scene: Scene, colours: Mapping[str, str]) -> str:
+    """The whole picture, at most as wide as a page wherever its text can then still be read."""
+    writer = Writer(colours)
+    height = scene.height + _NOTE_HEIGHT * len(view.notes)
+    title, description = describe(view)
+    scale = min(1.0, PAGE / scene.width) if scene.width <= ROOM + 1 else 11 / 12
+    writer.parts.append(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{figure(scene.width * scale)}" height="{figure(height * scale)}" '
+        f'viewBox="0 0 {figure(scene.width)} {figure(height)}" role="img" aria-label="{xml(title)}" font-family="{SANS}">'
+        f"<title>{xml(title)}</title><desc>{xml(description)}</desc>"
+    )
+    writer.rect(Rect(0, 0, scene.width, height, "page"))
+    writer.shapes(legend(view, scene.width))
+    for route in scene.routes:
+        writer.shapes(route_shapes(route, scene.upright, view.ran))
+    for placed in (*scene.cards, *scene.labels):
+        writer.block(placed.x, placed.y, placed.block)
+    for i, note in enumerate(view.notes):
+        y = scene.height + i * _NOTE_HEIGHT
+        writer.text(Text(MARGIN, y, shorten(note, scene.width - 2 * MARGIN, SMALL), SMALL, "muted"))
+    writer.parts.append("</svg>")
+    return "".join(writer.parts)
