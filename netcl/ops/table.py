@@ -104,6 +104,7 @@ class Row(Op):
     """An elementwise op: everything about it follows from `expr` and `partials` (see rows.py)."""
 
     kind = "elementwise"
+    expr: ex.Expr
 
     def __init__(self, name: str, function: Callable[..., Any], expr: ex.Expr, partials: Mapping[str, ex.Expr]) -> None:
         super().__init__(name, function, ex.variables(expr), "")
