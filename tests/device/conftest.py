@@ -1,14 +1,18 @@
-"""Processes of their own, for tests of what happens before OpenCL is first used, or of what ends a process."""
+"""Each device in turn as the one in use; and processes of their own, for tests of what happens before OpenCL is first
+used, or of what ends a process."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from netcl.device import Device
+from netcl.platforms import use_device
 
 ROOT = Path(__file__).resolve().parents[2]
 # What this process's own start, or whoever runs the tests, has set.
@@ -28,3 +32,17 @@ def python(tmp_path: Path) -> Python:
         return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
 
     return run
+
+
+@pytest.fixture
+def on_device(device: Device) -> Iterator[Device]:
+    """Use each device in turn, as a user who chose it."""
+    with use_device(device):
+        yield device
+
+
+@pytest.fixture
+def float64(on_device: Device) -> None:
+    """Skip on a device that cannot compute in float64."""
+    if not on_device.has_fp64:
+        pytest.skip(f"{on_device.name} has no float64 (cl_khr_fp64)")
