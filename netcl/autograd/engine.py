@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
 from netcl.autograd.pullback import released
 from netcl.autograd.site import Site
+from netcl.device import Device
 from netcl.errors import DTypeError, GradFnError, GraphError, ShapeError
 from netcl.kernels import evaluate
 from netcl.methods import ArrayMethods
@@ -54,26 +55,32 @@ class Node(ArrayMethods):
     site: Site | None = None
     index: int = field(default_factory=_created.__next__)
     pass_id: int = 0
+    level: int = 0  # which of the nested transforms it belongs to (see transforms.py)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the value's axes."""
-        return self.value.layout.shape
+        return self.value.shape
 
     @property
     def dtype(self) -> np.dtype:
         """The NumPy dtype of the value."""
-        return self.value.layout.dtype
+        return self.value.dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self.value.layout.ndim
+        return self.value.ndim
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self.value.layout.size
+        return self.value.size
+
+    @property
+    def device(self) -> Device:
+        """Where the value is."""
+        return self.value.device
 
     @property
     def released(self) -> bool:
@@ -86,7 +93,11 @@ class Node(ArrayMethods):
 
     def detach(self) -> Tensor:
         """Return the value alone: a constant, through which no gradient passes."""
-        return self.value
+        return self.value.detach()
+
+    def constant(self, x: Tensor) -> Node:
+        """Return `x` as a leaf on this node's level."""
+        return Node(x, level=self.level)
 
     def zero_grad(self) -> None:
         """Forget the gradient: the next backward starts from nothing."""
@@ -151,33 +162,10 @@ class Tape:
             )
         if not loss.requires_grad:
             raise GraphError(f"backward needs a loss that requires grad, and {loss!r} was told not to")
-        cotangents: dict[Node, Any] = {loss: _seed(loss, grad, create_graph)}
-        made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
+        seed = _seed(loss, grad, create_graph)
         results: list[tuple[Node, Any]] = []
-        for node in reversed(build_topo(loss)):
-            g = cotangents.pop(node, None)
-            if node.grad_fn is None:
-                if g is not None:
-                    results.append((node, g))
-                continue
-            results.append((node, g if self.retain_grads else None))
-            if g is None:
-                continue  # every path to it was cut
-            contributions = _contributions(node, g, create_graph)
-            if modes.anomaly:
-                anomaly.check_backward(node, g, contributions)
-            for parent, contribution in zip(node.parents, contributions, strict=True):
-                if contribution is None:
-                    continue
-                sum_so_far = cotangents.get(parent)
-                if sum_so_far is None:
-                    cotangents[parent] = contribution
-                elif parent in made:
-                    add_inplace(sum_so_far, contribution)
-                else:
-                    cotangents[parent] = sum_so_far + contribution
-                    if not create_graph:
-                        made.add(parent)
+        for node, g in pull_back(loss, seed, create_graph=create_graph):
+            results.append((node, g if self.retain_grads or node.grad_fn is None else None))
         _commit(results)
         self._roots.append(loss)
         queue = loss.value.device.queue
@@ -190,6 +178,47 @@ class Tape:
             if node.grad_fn is not None:
                 node.grad_fn, node.parents, node.operands, node.attrs = released, [], (), None
         self.nodes, self._roots = [], []
+
+
+def pull_back(
+    root: Node, seed: Any, *, create_graph: bool = False, targets: Collection[Node] = ()
+) -> Iterator[tuple[Node, Any]]:
+    """Yield the nodes below `root`, newest first, each with its cotangent, None where every path to it is cut.
+
+    With `targets` only the paths to them are walked, and none beyond them.
+    """
+    ends = set(targets)
+    cotangents: dict[Node, Any] = {root: seed}
+    made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
+    for node in reversed(_towards(build_topo(root), ends) if ends else build_topo(root)):
+        g = cotangents.pop(node, None)
+        yield node, g
+        if g is None or node.grad_fn is None or node in ends:
+            continue
+        contributions = _contributions(node, g, create_graph)
+        if modes.anomaly:
+            anomaly.check_backward(node, g, contributions)
+        for parent, contribution in zip(node.parents, contributions, strict=True):
+            if contribution is None:
+                continue
+            sum_so_far = cotangents.get(parent)
+            if sum_so_far is None:
+                cotangents[parent] = contribution
+            elif parent in made:
+                add_inplace(sum_so_far, contribution)
+            else:
+                total = cotangents[parent] = sum_so_far + contribution
+                if type(total) is Tensor and not create_graph and not modes.depth:
+                    made.add(parent)
+
+
+def _towards(order: list[Node], ends: set[Node]) -> list[Node]:
+    """Keep the nodes from which some end can be reached."""
+    reaching = set(ends)
+    for node in order:
+        if not reaching.isdisjoint(node.parents):
+            reaching.add(node)
+    return [node for node in order if node in reaching]
 
 
 def _contributions(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:

@@ -22,6 +22,7 @@ class _Modes(threading.local):
         self.tapes: list[Any] = []
         self.recording = True
         self.anomaly = False
+        self.depth = 0  # transforms that are running: each has a level of its own
         # For each switch, its value outside every context, and the contexts entered with theirs.
         self.base = {"recording": True, "anomaly": False}
         self.entered: dict[str, list[tuple[object, bool]]] = {"recording": [], "anomaly": []}

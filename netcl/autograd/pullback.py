@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from netcl.errors import GradFnError, GraphError
+from netcl.methods import ArrayMethods
 from netcl.ops import Op, Row
 from netcl.ops.rows import interpret_expr, local, pull, unbroadcast
 from netcl.ops.shape import astype
@@ -19,53 +20,62 @@ from netcl.tensor import Tensor
 class OpPullback:
     """The VJP of an op from the table, with the values that it was given."""
 
-    __slots__ = ("attrs", "op", "out", "saved", "wanted")
+    __slots__ = ("attrs", "op", "out", "plain", "saved", "wanted")
 
     def __init__(
-        self, op: Op, saved: tuple[Any, ...], out: Tensor, attrs: dict[str, Any], wanted: Sequence[int]
+        self, op: Op, saved: tuple[Any, ...], out: Any, attrs: dict[str, Any], wanted: Sequence[int], plain: bool
     ) -> None:
         self.op = op
         self.saved = saved
         self.out = out
         self.attrs = attrs
         self.wanted = wanted  # which operands are parents
+        self.plain = plain  # all values are tensors and numbers, so that the kernels can have them
 
-    def __call__(self, g: Tensor) -> list[Tensor | None]:
+    def __call__(self, g: Any) -> list[Any]:
         op = self.op
+        if not self.plain or type(g) is not Tensor:
+            return self._by_ops(g, self.out, self.saved)
         if isinstance(op, Row):
             return [pull(op, op.args[i], g, self.out, self.saved) for i in self.wanted]
-        return [op.vjps[op.args[i]](g, self.out, *self.saved, **self.attrs) for i in self.wanted]
+        return [_rule(op, i)(g, self.out, *self.saved, **self.attrs) for i in self.wanted]
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:
         """Pull back by ops on nodes, so that the result has a graph of its own."""
-        op, operands = self.op, node.operands
-        for operand, saved in zip(operands, self.saved, strict=True):
+        for operand, saved in zip(node.operands, self.saved, strict=True):
             if getattr(operand, "value", saved) is not saved:
                 raise GraphError(
-                    f"{op.name}: an operand was given a new value after it was used, so the second derivative would be that "
-                    "of another function; run the forward pass again"
+                    f"{self.op.name}: an operand was given a new value after it was used, so the second derivative "
+                    "would be that of another function; run the forward pass again"
                 )
+        return self._by_ops(g, node, node.operands)
+
+    def _by_ops(self, g: Any, out: Any, operands: Sequence[Any]) -> list[Any]:
+        op = self.op
         if not isinstance(op, Row):
-            return [op.vjps[op.args[i]](g, node, *operands, **self.attrs) for i in self.wanted]
-        values = dict(zip(op.args, operands, strict=True)) | {"out": node}
+            return [_rule(op, i)(g, out, *operands, **self.attrs) for i in self.wanted]
+        values = dict(zip(op.args, operands, strict=True)) | {"out": out}
         results = []
         for i in self.wanted:
-            product = g * interpret_expr(local(op, op.args[i]), values)
             target = operands[i]
-            results.append(
-                unbroadcast(product if product.dtype == target.dtype else astype(product, target.dtype), target.shape)
-            )
+            product = g * interpret_expr(local(op, op.args[i]), values)
+            typed = product if product.dtype == target.dtype else astype(product, target.dtype)
+            results.append(unbroadcast(typed, target.shape))
         return results
+
+
+def _rule(op: Op, i: int) -> Callable[..., Any]:
+    return op.vjps[op.args[i]]
 
 
 class CustomPullback:
     """The grad_fn that a user gave to apply_op, with its results checked."""
 
-    __slots__ = ("_count", "_function", "_likes", "_name", "_once", "_out", "_takes_out", "_wanted", "jvp")
+    __slots__ = ("_count", "_function", "_likes", "_name", "_once", "_out", "_takes_out", "_wanted")
 
     def __init__(
         self, name: str, function: Callable[..., Any], values: Sequence[Any], out: Tensor, wanted: Sequence[int],
-        once_differentiable: bool, jvp: Callable[..., Any] | None,
+        once_differentiable: bool,
     ) -> None:  # fmt: skip
         self._name = name
         self._function = function
@@ -74,10 +84,11 @@ class CustomPullback:
         self._out = out
         self._wanted = wanted
         self._once = once_differentiable
-        self._takes_out = _accepts_out(function)
-        self.jvp = jvp
+        self._takes_out = accepts_out(function)
 
-    def __call__(self, g: Tensor) -> list[Tensor | None]:
+    def __call__(self, g: Any) -> list[Any]:
+        if type(g) is not Tensor or type(self._out) is not Tensor:  # values of an outer transform
+            return self._nested(g)
         results = self._call(g, self._out)
         for i in self._wanted:
             self._check(i, results[i], Tensor)
@@ -89,15 +100,26 @@ class CustomPullback:
             parents = [g, *node.parents] if isinstance(g, type(node)) else node.parents
             contributions = self(getattr(g, "value", g))
             refusal = _OnceDifferentiable(self._name)
-            return [c if c is None else type(node)(c, refusal, list(parents), op_name=f"{self._name} backward")
-                    for c in contributions]  # fmt: skip
-        results = self._call(g, node)
+            return [
+                c if c is None else type(node)(c, refusal, list(parents), op_name=f"{self._name} backward")
+                for c in contributions
+            ]
+        return self._traced(g, node)
+
+    def _nested(self, g: Any) -> list[Any]:
+        """Run the user's function on the values of an outer transform, which differentiates it in turn."""
+        if self._once:
+            _OnceDifferentiable(self._name)(g)
+        return self._traced(self._out.constant(g) if type(g) is Tensor else g, self._out)
+
+    def _traced(self, g: Any, out: Any) -> list[Any]:
+        results = self._call(g, out)
         for i in self._wanted:
-            self._check(i, results[i], (Tensor, type(node)))
+            self._check(i, results[i], ArrayMethods)
             if isinstance(results[i], Tensor):
                 raise GraphError(
-                    f"{self._name}: its grad_fn returned a Tensor without a graph under create_graph; make it of ops on g "
-                    "(and out=), or say apply_op(..., once_differentiable=True)"
+                    f"{self._name}: its grad_fn returned a Tensor without a graph where its derivative is wanted too; "
+                    "make it of ops on g (and out=), or say apply_op(..., once_differentiable=True)"
                 )
         return [results[i] for i in self._wanted]
 
@@ -140,7 +162,8 @@ class _OnceDifferentiable:
         return self(g)
 
 
-def _accepts_out(function: Callable[..., Any]) -> bool:
+def accepts_out(function: Callable[..., Any]) -> bool:
+    """Say whether a user's rule wants the op's result as `out`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin without a signature

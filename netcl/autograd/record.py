@@ -8,19 +8,28 @@ from typing import Any
 import numpy as np
 
 from netcl.autograd import anomaly
+from netcl.autograd.dual import Dual
 from netcl.autograd.engine import Node, Tape
 from netcl.autograd.modes import modes
 from netcl.autograd.pullback import CustomPullback, OpPullback
+from netcl.autograd.push import push, push_custom
 from netcl.autograd.site import here
 from netcl.errors import ArgumentError
 from netcl.ops import Op, Row
 from netcl.ops.table import interpret
 from netcl.tensor import Tensor
 
+_ARRAYS = (Tensor, Node, Dual)
+_ROW_OPERANDS = (*_ARRAYS, float, int)
+
 
 def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run an op; return a Node if recording is on and some argument is a Node that requires grad, else a Tensor."""
     args = _coerce(op, args)
+    if modes.depth:
+        level = max(map(level_of, args), default=0)
+        if level:
+            return _nested(op, args, attrs, level)
     parents = [x for x in args if type(x) is Node and x.requires_grad]
     values = tuple([x.value if type(x) is Node else x for x in args])
     out = op.function(*values, **attrs)
@@ -29,33 +38,51 @@ def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             anomaly.check_forward(op.name, out, values, here())
         return out
     wanted = [i for i, x in enumerate(args) if type(x) is Node and x.requires_grad]
-    return _make_node(out, OpPullback(op, values, out, attrs, wanted), parents, op.name, args, attrs)
+    return _make_node(out, OpPullback(op, values, out, attrs, wanted, True), parents, op.name, args, attrs)
+
+
+def level_of(x: Any) -> int:
+    """Return the number of the transform that a node or dual belongs to; 0 for everything outside transforms."""
+    return x.level if isinstance(x, (Node, Dual)) else 0
+
+
+def _nested(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], level: int) -> Any:
+    """Run an op for the innermost transform among its arguments; to that one, all that is of outer ones is constant."""
+    if any(type(x) is Dual and x.level == level for x in args):
+        return push(op, args, attrs, level)
+    values = tuple([x.value if type(x) is Node and x.level == level else x for x in args])
+    out = op(*values, **attrs)  # outer transforms see the op here
+    if out.dtype.kind != "f" or not modes.recording:
+        return out
+    wanted = [i for i, x in enumerate(args) if type(x) is Node and x.level == level]
+    plain = not any(isinstance(x, (Node, Dual)) for x in values)
+    grad_fn = OpPullback(op, values, out, attrs, wanted, plain)
+    return _make_node(out, grad_fn, [args[i] for i in wanted], op.name, args, attrs, level=level)
 
 
 def _coerce(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Turn arrays and lists into tensors, and NumPy scalars into Python numbers."""
-    known = (Tensor, Node, float, int) if isinstance(op, Row) else (Tensor, Node)
-    if all(type(x) in known for x in args) and any(type(x) in (Tensor, Node) for x in args):
+    known = _ROW_OPERANDS if isinstance(op, Row) else _ARRAYS
+    if all(type(x) in known for x in args) and any(type(x) in _ARRAYS for x in args):
         return args
     given = [x.item() if isinstance(x, np.generic) else x for x in args]
-    device = next((_value(x).device for x in given if isinstance(x, (Tensor, Node))), None)
-    kept = (Tensor, Node, float, int) if isinstance(op, Row) and device is not None else (Tensor, Node)
+    device = next((x.device for x in given if isinstance(x, _ARRAYS)), None)
+    kept = _ROW_OPERANDS if isinstance(op, Row) and device is not None else _ARRAYS
     return tuple([x if isinstance(x, kept) else Tensor.from_host(x, device=device) for x in given])
-
-
-def _value(x: Any) -> Tensor:
-    return x.value if isinstance(x, Node) else x
 
 
 def _make_node(
     out: Tensor, grad_fn: Any, parents: list[Node], name: str, args: tuple[Any, ...], attrs: dict[str, Any] | None,
-    tape: Tape | None = None,
+    tape: Tape | None = None, level: int = 0,
 ) -> Node:  # fmt: skip
     trace, site = None, here()
     if modes.anomaly:
         trace = anomaly.stack()
-        anomaly.check_forward(name, out, [_value(x) for x in args], site)
+        anomaly.check_forward(name, out, args, site)
     node = Node(out, grad_fn, parents, None, True, name, trace, None, args, attrs, site)
+    if level:
+        node.level = level
+        return node  # a tape records the user's own graph, not those of transforms
     target = tape or (modes.tapes[-1] if modes.tapes else None)
     if target is not None:
         target.nodes.append(node)
@@ -70,7 +97,8 @@ def apply_op(
 
     `fn(*values)` gets the tensors of nodes and returns a Tensor; `grad_fn(g)`, or `grad_fn(g, out=...)` if it has that
     parameter, returns a list with one cotangent (or None) per argument. `once_differentiable` says that grad_fn is
-    not made of ops, so that it has no derivative itself.
+    not made of ops, so that it has no derivative itself. `jvp(tangents)`, or `jvp(tangents, out=...)`, gets a list with
+    one tangent (or None) per argument and returns the tangent of the result; without it forward mode refuses the op.
 
     Raises: ArgumentError if fn returns no Tensor; backward raises GradFnError for a bad result of grad_fn
 
@@ -81,15 +109,27 @@ def apply_op(
     array([2., 6.], dtype=float32)
     """
     name = op_name or getattr(fn, "__name__", "custom")
-    values = [_value(x) for x in args]
-    out = fn(*values)
+
+    def run(*args: Any) -> Any:
+        level = max(map(level_of, args), default=0)
+        if any(type(x) is Dual and x.level == level for x in args):
+            return push_custom(name, run, jvp, args, level)
+        mine = [i for i, x in enumerate(args) if isinstance(x, Node) and x.level == level]
+        values = [x.value if i in mine else x for i, x in enumerate(args)]
+        out = run(*values) if any(isinstance(x, (Node, Dual)) for x in values) else _result(name, fn(*values))
+        wanted = [i for i in mine if args[i].requires_grad]
+        if not wanted or not modes.recording or out.dtype.kind != "f":
+            return out
+        pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable)
+        return _make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape, level)
+
+    return run(*args)
+
+
+def _result(name: str, out: Any) -> Tensor:
     if not isinstance(out, Tensor):
         raise ArgumentError(f"{name}: the function must return a Tensor, not {type(out).__name__}")
-    wanted = [i for i, x in enumerate(args) if isinstance(x, Node) and x.requires_grad]
-    if not wanted or not modes.recording or out.dtype.kind != "f":
-        return out
-    pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable, jvp)
-    return _make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape)
+    return out
 
 
 interpret(record)
