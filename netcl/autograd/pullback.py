@@ -38,7 +38,7 @@ class OpPullback:
             return self._by_ops(g, self.out, self.saved)
         if isinstance(op, Row):
             return [pull(op, op.args[i], g, self.out, self.saved) for i in self.wanted]
-        return [_rule(op, i)(g, self.out, *self.saved, **self.attrs) for i in self.wanted]
+        return [op.rule(i)(g, self.out, *self.saved, **self.attrs) for i in self.wanted]
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:
         """Pull back by ops on nodes, so that the result has a graph of its own."""
@@ -53,7 +53,7 @@ class OpPullback:
     def _by_ops(self, g: Any, out: Any, operands: Sequence[Any]) -> list[Any]:
         op = self.op
         if not isinstance(op, Row):
-            return [_rule(op, i)(g, out, *operands, **self.attrs) for i in self.wanted]
+            return [op.rule(i)(g, out, *operands, **self.attrs) for i in self.wanted]
         values = dict(zip(op.args, operands, strict=True)) | {"out": out}
         results = []
         for i in self.wanted:
@@ -62,10 +62,6 @@ class OpPullback:
             typed = product if product.dtype == target.dtype else astype(product, target.dtype)
             results.append(unbroadcast(typed, target.shape))
         return results
-
-
-def _rule(op: Op, i: int) -> Callable[..., Any]:
-    return op.vjps[op.args[i]]
 
 
 class CustomPullback:

@@ -5,7 +5,7 @@ Broadcasting and its transpose are here, once, and in no row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,10 +17,29 @@ from netcl.errors import DeviceError, DTypeError
 from netcl.kernels import Formula, evaluate
 from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import BOOL, common
-from netcl.ops.table import OPS, Row
+from netcl.ops.table import OPS, Op
 from netcl.tensor import Tensor, check_dtype
 
 G = ex.Var("g")
+
+
+class Row(Op):
+    """An elementwise op: everything about it follows from `expr` and `partials`."""
+
+    kind = "elementwise"
+    expr: ex.Expr
+
+    def __init__(self, name: str, function: Callable[..., Any], expr: ex.Expr, partials: Mapping[str, ex.Expr]) -> None:
+        super().__init__(name, function, ex.variables(expr), "")
+        self.expr = expr
+        self.partials = partials
+        self.formula = Formula(expr)
+        self.domain: dict[str, tuple[float, ...]] = {}
+        self.keeps_integers = False
+        self.returns_bool = False
+        self.mask: str | None = None
+        self.note = ""
+        self.signatures: dict[Any, Any] = {}
 
 
 def elementwise(
@@ -32,6 +51,7 @@ def elementwise(
     boolean: bool = False,
     mask: str | None = None,
     alias: Sequence[str] = (),
+    default: Mapping[str, float] | None = None,
     doc: str = "",
     **partials: str,
 ) -> Row:
@@ -40,10 +60,13 @@ def elementwise(
     Math:    out = expression(a, b, …); the partial named `a` is ∂out/∂a, written with the operands and `out`
     `domain` bounds the operands in tests, off poles and kinks, by the ends of one or more intervals, so that both sides
     of a kink are tried; without an entry it is (-2, 2). `integers`: integer inputs give integer results;
-    `boolean`: the result is a truth value; `mask` names the operand that only chooses; `doc` states a subgradient.
+    `boolean`: the result is a truth value; `mask` names the operand that only chooses; `default` has the numbers that
+    the last operands are if they are left out; `doc` states a subgradient.
     """
-    row = Row(name, _function(name, expression), ex.parse(expression), {a: ex.parse(p) for a, p in partials.items()})
+    function = _function(name, expression, default or {})
+    row = Row(name, function, ex.parse(expression), {a: ex.parse(p) for a, p in partials.items()})
     row.domain = dict(domain or {})
+    row.defaults = dict(default or {})
     row.keeps_integers = integers or boolean
     row.returns_bool = boolean
     row.mask = mask
@@ -53,11 +76,12 @@ def elementwise(
     return row
 
 
-def _function(name: str, expression: str) -> Any:
+def _function(name: str, expression: str, default: Mapping[str, float]) -> Any:
     names = ex.variables(ex.parse(expression))
+    parameters = [f"{each}={default[each]!r}" if each in default else each for each in names]
     namespace: dict[str, Any] = {"run": run}
     # A real signature, so that help() and the notebook's tooltip name the operands.
-    exec(f"def {name}({', '.join(names)}): return run({name!r}, ({', '.join(names)},))", namespace)
+    exec(f"def {name}({', '.join(parameters)}): return run({name!r}, ({', '.join(names)},))", namespace)
     return namespace[name]
 
 

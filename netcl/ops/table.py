@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from netcl import expr as ex
 from netcl.errors import ArgumentError
-from netcl.kernels import Formula
 
 OPS: dict[str, Op] = {}
 """Every op by name, in the order in which they were declared."""
@@ -32,6 +32,7 @@ class Op:
     partials: Mapping[str, ex.Expr] = {}
     kind = "structural"
     linear = False  # its JVP is the op itself, applied to the tangents
+    defaults: Mapping[str, float] = {}  # the numbers that the last operands are if they are left out
 
     def __init__(self, name: str, function: Callable[..., Any], args: Sequence[str], doc: str) -> None:
         self.name = self.__name__ = name
@@ -39,9 +40,7 @@ class Op:
         self.args = tuple(args)
         parameters = inspect.signature(function).parameters.values()
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-        self.attr_names = tuple(
-            p.name for p in parameters if p.name not in self.args and p.kind is not p.VAR_POSITIONAL
-        )
+        self.attr_names = tuple(p.name for p in parameters if p.name not in self.args)
         self.__doc__ = doc
         self.__signature__ = inspect.signature(function)
         self.vjps: dict[str, Callable[..., Any]] = {}
@@ -54,22 +53,27 @@ class Op:
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         count = len(self.args)
-        if len(args) != count and not self.variadic:
+        if self.variadic:
+            if args and isinstance(args[0], (list, tuple)):  # as NumPy's concatenate((a, b), axis)
+                args, attrs = tuple(args[0]), dict(zip(self.attr_names, args[1:], strict=False)) | attrs
+        elif len(args) != count:
+            args += tuple([self.defaults[arg] for arg in self.args[len(args) :] if arg in self.defaults])
             if len(args) < count or len(args) - count > len(self.attr_names):
                 raise ArgumentError(f"{self.name} takes {', '.join(self.args)}, but {len(args)} arguments came")
             attrs = dict(zip(self.attr_names, args[count:], strict=False)) | attrs
             args = args[:count]
-        if attrs and not attrs.keys() <= set(self.attr_names):
-            raise ArgumentError(
-                f"{self.name} has no parameter {', '.join(sorted(attrs.keys() - set(self.attr_names)))}"
-            )
+        if attrs and (unknown := sorted(attrs.keys() - set(self.attr_names))):
+            raise ArgumentError(f"{self.name} has no parameter {', '.join(unknown)}")
         return _run[-1](self, args, attrs)
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.__signature__}>"
 
     def vjp(self, arg: str, edge: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare how a cotangent is pulled back to operand `arg`: rule(g, out, *args, **attrs), and how it reads."""
+        """Declare how a cotangent is pulled back to operand `arg`: rule(g, out, *args, **attrs), and how it reads.
+
+        The one rule of a variadic op gets the number of the operand before all else: rule(i, g, out, *args, **attrs).
+        """
 
         def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
             self.vjps[arg] = rule
@@ -77,6 +81,10 @@ class Op:
             return rule
 
         return declare
+
+    def rule(self, i: int) -> Callable[..., Any]:
+        """Return how a cotangent is pulled back to operand number `i`."""
+        return partial(self.vjps[self.args[0]], i) if self.variadic else self.vjps[self.args[i]]
 
     def jvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Declare how tangents are pushed forward: rule(tangents, out, *args, **attrs); None is a zero tangent."""
@@ -98,22 +106,3 @@ def structural(*args: str, name: str | None = None, linear: bool = False) -> Cal
 def interpret(run: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]) -> None:
     """Set what calling an op does. ops sets the plain reading; autograd sets one that records."""
     _run.append(run)
-
-
-class Row(Op):
-    """An elementwise op: everything about it follows from `expr` and `partials` (see rows.py)."""
-
-    kind = "elementwise"
-    expr: ex.Expr
-
-    def __init__(self, name: str, function: Callable[..., Any], expr: ex.Expr, partials: Mapping[str, ex.Expr]) -> None:
-        super().__init__(name, function, ex.variables(expr), "")
-        self.expr = expr
-        self.partials = partials
-        self.formula = Formula(expr)
-        self.domain: dict[str, tuple[float, ...]] = {}
-        self.keeps_integers = False
-        self.returns_bool = False
-        self.mask: str | None = None
-        self.note = ""
-        self.signatures: dict[Any, Any] = {}
