@@ -1,0 +1,113 @@
+"""Operators and methods: the same on tensors and nodes, beside Python numbers, NumPy scalars and arrays."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import netcl as nc
+from netcl import autograd as ag
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+
+def f32(values: Any) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def same(x: Any, array: Any) -> None:
+    """Require equal shape, dtype, and every bit of every element."""
+    host, expected = x.to_host(), np.asarray(array)
+    assert host.shape == expected.shape == x.shape
+    assert host.dtype == expected.dtype == x.dtype
+    assert host.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("number", [2, 2.0, np.int64(2), np.float64(2), np.float32(2), np.int8(2), np.bool_(True)],
+                         ids=lambda x: type(x).__name__)  # fmt: skip
+def test_python_and_numpy_scalars_take_the_tensors_dtype(number: Any, requires_grad: bool) -> None:
+    x = ag.tensor([1.0, 3.0], requires_grad=requires_grad)
+    for result in (x * number, number * x):
+        assert type(result) is (ag.Node if requires_grad else nc.Tensor)
+        same(result, f32([1, 3]) * np.float32(number))
+
+
+@pytest.mark.usefixtures("float64")
+def test_mixed_arrays_promote_as_in_numpy_but_integers_leave_float32() -> None:
+    float32, float64 = f32([1.5, 2]), np.array([0.1, 3], np.float64)
+    int64, booleans = np.array([3, 4], np.int64), np.array([True, False])
+    for a, b, dtype in [
+        (float32, float64, np.float64),
+        (float32, int64, np.float32),
+        (float32, booleans, np.float32),
+        (float64, int64, np.float64),
+        (np.array([1, 2], np.int8), np.array([3, 4], np.uint8), np.int16),
+        (int64, booleans, np.int64),
+    ]:
+        result = nc.Tensor.from_host(a) * nc.Tensor.from_host(b)
+        same(result, a.astype(dtype) * b.astype(dtype))
+        same(nc.Tensor.from_host(a) * b, a.astype(dtype) * b.astype(dtype))  # with an array: the same
+
+
+@pytest.mark.parametrize("symbol", ["add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge"])
+def test_operators_and_their_reflections_on_tensors_and_nodes(symbol: str) -> None:
+    operate = getattr(operator, symbol)
+    array, row = f32([[1, 2], [3, 4]]), f32([2, 3])
+    for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
+        for left, right in [(x, 2.0), (2.0, x), (x, row), (row, x), (x, nc.Tensor.from_host(row))]:
+            expected = operate(*(array if side is x else np.asarray(side) for side in (left, right)))
+            result = operate(left, right)
+            assert result.dtype == (bool if expected.dtype == bool else np.float32)
+            np.testing.assert_allclose(result.to_host(), expected, rtol=1e-6)
+
+
+def test_matmul_neg_and_abs_are_operators_too() -> None:
+    array = f32([[1, -2], [3, 4]])
+    for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
+        same(x @ array, array @ array)
+        same(array @ x, array @ array)
+        same(-x, -array)
+        same(abs(x), abs(array))
+
+
+def test_the_methods_are_on_tensors_and_nodes_alike() -> None:
+    array = f32([[1, 4], [9, 16]])
+    for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
+        same(x.sum(axis=0), array.sum(axis=0))
+        same(x.mean(), np.float32(7.5))
+        same(x.max(1), array.max(1))
+        same(x.min(), np.float32(1))
+        same(x.reshape(4), array.reshape(4))
+        same(x.reshape((4, 1)), array.reshape(4, 1))
+        same(x.T, array.T)
+        same(x.sqrt(), np.sqrt(array))
+        same(x.astype(np.int32), array.astype(np.int32))
+
+
+def test_numpy_leaves_an_operation_with_an_array_to_the_node() -> None:
+    x = ag.tensor([1.0, 2.0], requires_grad=True)
+    for result in (
+        f32([3, 4]) * x,
+        f32([3, 4]) + x,
+        f32([3, 4]) - x,
+        f32([[3, 4]]) @ x,
+        f32([3, 4]) / x,
+        f32([2, 3]) ** x,
+    ):
+        assert type(result) is ag.Node
+        assert result.parents == [x]
+    (f32([3, 4]) * x).backward()
+    same(x.grad, f32([3, 4]))
+
+
+@pytest.mark.usefixtures("float64")
+def test_ones_of_numpy_times_a_float32_node_is_a_float64_node_whose_gradient_is_float32() -> None:
+    x = ag.tensor([1.0, 2.0], requires_grad=True)
+    y = np.ones(2) * x
+    assert type(y) is ag.Node and y.dtype == np.float64
+    y.backward()
+    same(x.grad, f32([1, 1]))
