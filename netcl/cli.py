@@ -160,7 +160,8 @@ def _demo(options: argparse.Namespace) -> int:
         z = 3.0 * y
         loss = z.sum()
     tape.backward(loss)
-    picture = viz.draw(loss)
+    # These variables are netcl's own, where a picture does not look for names.
+    picture = viz.draw(loss, names={x: "x", y: "y", z: "z", loss: "loss"})
     print(picture.text)
     print("x.grad = 6 (x + 1) =")
     print(x.grad.to_host())
