@@ -121,8 +121,9 @@ def test_demo_prints_the_worked_example_and_saves_its_picture(tmp_path: Path) ->
     assert done.stdout.endswith(
         "x.grad = 6 (x + 1) =\n[[ 6. 12. 18.]\n [24. 30. 36.]]\nsaved demo.svg\n",
     )
-    assert "∂loss/∂x" in done.stdout
+    assert "y = (x + 1)²" in done.stdout
     picture = (tmp_path / "demo.svg").read_text(encoding="utf-8")
+    assert "∂loss/∂x" in picture
     assert picture.startswith("<svg") and picture.rstrip().endswith("</svg>")
 
 
