@@ -1,0 +1,238 @@
+"""Node and Tape: the contract line by line. What backward does is in test_backward.py."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import netcl as nc
+from netcl import autograd as ag
+from netcl.errors import DTypeError
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+X = np.array([[0, 1, 2], [3, 4, 5]], np.float32)
+
+
+def leaf(values: Any, **more: Any) -> Any:
+    return ag.tensor(values, requires_grad=True, **more)
+
+
+def host(x: Any) -> Any:
+    return x.to_host().tolist()
+
+
+# Node
+
+
+def test_the_first_fields_of_a_node_are_the_contracts_in_order() -> None:
+    assert dataclasses.is_dataclass(ag.Node)
+    names = [field.name for field in dataclasses.fields(ag.Node)]
+    assert names[:7] == ["value", "grad_fn", "parents", "grad", "requires_grad", "op_name", "creation_trace"]
+    assert {"name", "operands", "attrs", "site", "index", "pass_id"} <= set(names[7:])
+
+
+def test_a_node_can_be_made_by_hand_and_takes_part_in_backward() -> None:
+    x = leaf([1.0, 2.0])
+    node = ag.Node(x.value * 5.0, lambda g: [g * 5.0], [x], None, True, "five", None)
+    (node * 2.0).backward()
+    assert host(x.grad) == [10, 10]
+    assert host(node.grad) == [2, 2]
+
+
+def test_nodes_hash_and_compare_by_identity() -> None:
+    a, b = leaf([1.0]), leaf([1.0])
+    twin = dataclasses.replace(a)
+    assert a == a and a != b and a != twin
+    assert hash(a) == hash(a)
+    assert len({a, b, twin}) == 3
+    assert {a: 1}[a] == 1 and b not in [a]
+
+
+def test_repr_is_one_short_line_and_never_the_graph() -> None:
+    x = leaf(X, name="weights")
+    y = x
+    for _ in range(50):
+        y = y * x
+    assert repr(x) == "<Node 'weights' leaf (2, 3) float32>"
+    assert repr(y) == str(y) == "<Node mul (2, 3) float32>"
+
+
+def test_nodes_are_numbered_in_the_order_of_creation() -> None:
+    x = leaf([1.0])
+    y = x + 1.0
+    z = x * y
+    assert x.index < y.index < z.index
+
+
+def test_a_node_tells_shape_dtype_and_the_rest_of_its_value() -> None:
+    x = leaf(X)
+    assert (x.shape, x.dtype, x.ndim, x.size) == ((2, 3), np.float32, 2, 6)
+    assert host(x) == X.tolist()
+
+
+# What gets a Node
+
+
+def test_a_leaf_that_needs_no_gradient_has_no_node() -> None:
+    assert type(ag.tensor([1.0])) is nc.Tensor
+    x = leaf([1.0])
+    assert type(x) is ag.Node
+    assert (x.grad_fn, x.parents, x.grad, x.requires_grad, x.op_name, x.pass_id) == (None, [], None, True, None, 0)
+
+
+def test_an_op_yields_a_node_only_if_an_input_is_a_node_that_requires_grad() -> None:
+    x, constant = leaf([1.0]), ag.tensor([2.0])
+    frozen = ag.Node(ag.tensor([3.0]), requires_grad=False)
+    assert type(constant + constant) is nc.Tensor
+    assert type(constant * 2.0) is nc.Tensor
+    assert type(frozen * constant) is nc.Tensor
+    assert type(x * constant) is ag.Node
+    mixed = x * frozen
+    assert mixed.parents == [x]
+    with ag.no_grad():
+        assert type(x * constant) is nc.Tensor
+
+
+def test_a_result_that_cannot_have_a_derivative_is_a_tensor() -> None:
+    x = leaf([1.0, -1.0])
+    for result in (x > 0.0, ag.equal(x, 0.0), x.astype(np.int32)):
+        assert type(result) is nc.Tensor
+
+
+def test_parents_are_nodes_alone_and_operands_are_all_arguments() -> None:
+    x, c = leaf([1.0, 2.0]), ag.tensor([3.0, 4.0])
+    y = c * x
+    assert y.parents == [x]
+    assert y.operands == (c, x)
+    z = x * 3.0
+    assert z.parents == [x] and z.operands == (x, 3.0)
+    assert (z.op_name, y.op_name) == ("mul", "mul")
+    s = x.reshape(2, 1).sum(axis=0, keepdims=True)
+    assert s.attrs is not None and s.attrs["axis"] == 0 and s.attrs["keepdims"] is True
+    y.sum().backward()
+    assert not hasattr(c, "grad")  # a constant never receives a gradient
+    assert host(x.grad) == [3, 4]
+
+
+def test_a_node_that_stands_twice_among_the_operands_is_two_parents() -> None:
+    x = leaf([3.0])
+    y = x * x
+    assert y.parents == [x, x]
+    assert [host(c) for c in y.grad_fn(ag.tensor([1.0]))] == [[3], [3]]
+
+
+def test_grad_fn_is_pure_and_gives_one_entry_per_parent() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    z = 2.0 * x + x * y
+    product = z.parents[1]
+    g = ag.tensor([10.0, 100.0])
+    for _ in range(2):
+        assert [host(c) for c in product.grad_fn(g)] == [[30, 400], [10, 200]]
+    z.backward()
+    assert [host(c) for c in product.grad_fn(g)] == [[30, 400], [10, 200]]
+    assert host(g) == [10, 100]
+
+
+def test_integers_and_booleans_cannot_require_grad() -> None:
+    for data in (np.array([1, 2]), np.array([True]), np.int32(3)):
+        with pytest.raises(TypeError, match="require grad") as caught:
+            ag.tensor(data, requires_grad=True)
+        assert isinstance(caught.value, DTypeError)
+        assert str(data.dtype) in str(caught.value)
+    assert leaf([1, 2]).dtype == np.float32  # a list is float32
+    assert leaf(np.array([1, 2]), dtype=np.float32).dtype == np.float32
+
+
+def test_tensor_takes_a_tensor_without_a_copy_and_no_node() -> None:
+    value = ag.tensor([1.0])
+    assert leaf(value).value is value
+    with pytest.raises(TypeError, match="detach"):
+        ag.tensor(leaf([1.0]))
+
+
+# Tape
+
+
+def test_the_example_of_the_design() -> None:
+    x = leaf(X)
+    with ag.Tape() as tape:
+        y = (x + 1.0) ** 2
+        z = 3.0 * y
+        loss = z.sum()
+    tape.backward(loss)
+    assert np.array_equal(x.grad.to_host(), 6 * (X + 1))
+    assert host(loss) == 273 and loss.shape == ()
+    assert host(loss.grad) == 1
+    assert host(z.grad) == [[1] * 3] * 2
+    assert host(y.grad) == [[3] * 3] * 2
+    assert tape.nodes == [y.parents[0], y, z, loss]
+
+
+def test_tapes_stack_and_the_innermost_records() -> None:
+    x = leaf([1.0])
+    assert ag.get_current_tape() is None
+    with ag.Tape() as outer:
+        a = x + 1.0
+        with ag.Tape() as inner:
+            assert ag.get_current_tape() is inner
+            b = x + 2.0
+        assert ag.get_current_tape() is outer
+        c = x + 3.0
+    assert ag.get_current_tape() is None
+    assert outer.nodes == [a, c] and inner.nodes == [b]
+
+
+def test_leaving_an_inner_tape_by_an_exception_restores_the_outer() -> None:
+    with ag.Tape() as outer:
+        with pytest.raises(ZeroDivisionError), ag.Tape():
+            raise ZeroDivisionError
+        assert ag.get_current_tape() is outer
+    assert ag.get_current_tape() is None
+
+
+def test_a_suspended_generator_leaves_its_own_tape_and_no_other() -> None:
+    x = leaf([1.0])
+
+    def steps() -> Any:
+        with ag.Tape() as own:
+            yield own, x + 1.0
+            yield own, x + 2.0
+
+    with ag.Tape() as outer:
+        running = steps()
+        own, first = next(running)
+        assert ag.get_current_tape() is own
+    assert ag.get_current_tape() is own  # the outer one left before: it took out itself
+    _, second = next(running)
+    running.close()
+    assert ag.get_current_tape() is None
+    assert own.nodes == [first, second] and outer.nodes == []
+    with ag.Tape() as outer:
+        running = steps()
+        next(running)
+        running.close()
+        assert ag.get_current_tape() is outer
+
+
+def test_a_tape_entered_twice_is_left_twice() -> None:
+    tape = ag.Tape()
+    with tape, ag.Tape() as between, tape:
+        assert ag.get_current_tape() is tape
+        inner = leaf([1.0]) + 1.0
+    assert tape.nodes == [inner] and between.nodes == []
+    assert ag.get_current_tape() is None
+
+
+def test_outside_any_tape_nodes_link_to_their_parents() -> None:
+    x = leaf([1.0, 2.0])
+    loss = (x * x).sum()
+    ag.Tape().backward(loss)
+    assert host(x.grad) == [2, 4]
+    x.zero_grad()
+    assert x.grad is None
+    (x * x).sum().backward()
+    assert host(x.grad) == [2, 4]
