@@ -22,15 +22,17 @@ from netcl.autograd.modes import (
     set_grad_enabled,
 )
 from netcl.autograd.record import apply_op
-from netcl.ops import OPS
+from netcl.autograd.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from netcl.ops import COMPOSITES, OPS
 
 __all__ = [
     "GradFn", "GradcheckReport", "Node", "Tape", "add_inplace", "apply_op", "build_topo", "detect_anomaly",
-    "get_current_tape", "gradcheck", "is_anomaly_enabled", "is_grad_enabled", "no_grad", "operators", "record",
-    "set_detect_anomaly", "set_grad_enabled", "tensor",
+    "get_current_tape", "grad", "gradcheck", "hessian", "hvp", "is_anomaly_enabled", "is_grad_enabled", "jacobian",
+    "jvp", "no_grad", "operators", "record", "set_detect_anomaly", "set_grad_enabled", "tensor", "value_and_grad",
+    "vjp",
 ]  # fmt: skip
 
-_OP_NAMES = {alias: op for op in OPS.values() for alias in (op.name, *op.aliases)}
+_OP_NAMES = {alias: op for op in OPS.values() for alias in (op.name, *op.aliases)} | COMPOSITES
 globals().update(_OP_NAMES)  # every op under its NumPy name: ag.add, ag.subtract, ag.matmul …
 __all__ += list(_OP_NAMES)
 

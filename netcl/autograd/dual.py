@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from netcl.device import Device
-from netcl.layout import Shape
-from netcl.methods import ArrayMethods
+from netcl.autograd.wrapped import Wrapped
 from netcl.tensor import Tensor
 
 
-class Dual(ArrayMethods):
-    """A value x + ẋ ε of the forward-mode derivative number `level`: ε² = 0, and ε of different levels are strangers."""
+class Dual(Wrapped):
+    """A value x + ẋ ε of forward mode on level `level`: ε² = 0, and the ε of different levels are strangers."""
 
     __slots__ = ("level", "primal", "tangent")
 
@@ -27,37 +23,9 @@ class Dual(ArrayMethods):
         self.level = level
 
     @property
-    def shape(self) -> Shape:
-        """Lengths of the axes."""
-        return self.primal.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The NumPy dtype of the primal."""
-        return self.primal.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.primal.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.primal.size
-
-    @property
-    def device(self) -> Device:
-        """Where the values are."""
-        return self.primal.device
-
-    def to_host(self) -> np.ndarray:
-        """Copy the primal to a fresh NumPy array."""
-        return self.primal.to_host()
-
-    def detach(self) -> Tensor:
-        """Return the primal alone: a constant, along which nothing moves."""
-        return self.primal.detach()
+    def lower(self) -> Any:
+        """The primal: what this is to the transforms outside the one that it belongs to."""
+        return self.primal
 
     def constant(self, x: Tensor) -> Dual:
         """Return `x` on this level, at rest: its tangent is zero."""

@@ -18,10 +18,9 @@ from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
 from netcl.autograd.pullback import released
 from netcl.autograd.site import Site
-from netcl.device import Device
+from netcl.autograd.wrapped import Wrapped
 from netcl.errors import DTypeError, GradFnError, GraphError, ShapeError
 from netcl.kernels import evaluate
-from netcl.methods import ArrayMethods
 from netcl.ops.elementwise import add
 from netcl.tensor import Tensor
 
@@ -33,7 +32,7 @@ _leaves = threading.Lock()  # two threads may add to one parameter's gradient
 
 
 @dataclass(eq=False, slots=True, repr=False)
-class Node(ArrayMethods):
+class Node(Wrapped):
     """The record of one value in a graph.
 
     `value` is the primal, `grad` its cotangent after a backward pass, `parents` the nodes that it was made from, and
@@ -58,42 +57,14 @@ class Node(ArrayMethods):
     level: int = 0  # which of the nested transforms it belongs to (see transforms.py)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the value's axes."""
-        return self.value.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The NumPy dtype of the value."""
-        return self.value.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.value.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.value.size
-
-    @property
-    def device(self) -> Device:
-        """Where the value is."""
-        return self.value.device
+    def lower(self) -> Any:
+        """The value: what this is to the transforms outside the one that it belongs to."""
+        return self.value
 
     @property
     def released(self) -> bool:
         """Whether the graph behind this node was let go, so that backward can no longer pass through it."""
         return self.grad_fn is released
-
-    def to_host(self) -> np.ndarray:
-        """Copy the value to a fresh NumPy array; waits until it has been computed."""
-        return self.value.to_host()
-
-    def detach(self) -> Tensor:
-        """Return the value alone: a constant, through which no gradient passes."""
-        return self.value.detach()
 
     def constant(self, x: Tensor) -> Node:
         """Return `x` as a leaf on this node's level."""

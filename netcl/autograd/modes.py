@@ -79,6 +79,12 @@ class _Switch:
         return switch
 
 
+class recording(_Switch):  # noqa: N801
+    """Context manager: recording on or off. What transforms use; users have no_grad and set_grad_enabled."""
+
+    switch = "recording"
+
+
 class no_grad(_Switch):  # noqa: N801 - used as a keyword is, like PyTorch's
     """Context manager and decorator: ops give tensors, and nothing is recorded.
 

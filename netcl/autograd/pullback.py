@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from netcl.autograd.modes import recording
 from netcl.errors import GradFnError, GraphError
 from netcl.methods import ArrayMethods
 from netcl.ops import Op, Row
@@ -67,17 +68,18 @@ class OpPullback:
 class CustomPullback:
     """The grad_fn that a user gave to apply_op, with its results checked."""
 
-    __slots__ = ("_count", "_function", "_likes", "_name", "_once", "_out", "_takes_out", "_wanted")
+    __slots__ = ("_count", "_function", "_level", "_likes", "_name", "_once", "_out", "_takes_out", "_wanted")
 
     def __init__(
-        self, name: str, function: Callable[..., Any], values: Sequence[Any], out: Tensor, wanted: Sequence[int],
-        once_differentiable: bool,
+        self, name: str, function: Callable[..., Any], values: Sequence[Any], out: Any, wanted: Sequence[int],
+        once_differentiable: bool, level: int,
     ) -> None:  # fmt: skip
         self._name = name
         self._function = function
         self._count = len(values)
         self._likes = {i: (values[i].shape, values[i].dtype) for i in wanted}
         self._out = out
+        self._level = level
         self._wanted = wanted
         self._once = once_differentiable
         self._takes_out = accepts_out(function)
@@ -85,7 +87,8 @@ class CustomPullback:
     def __call__(self, g: Any) -> list[Any]:
         if type(g) is not Tensor or type(self._out) is not Tensor:  # values of an outer transform
             return self._nested(g)
-        results = self._call(g, self._out)
+        with recording(False):  # a rule that uses the nodes themselves, for create_graph's sake, gives tensors here
+            results = [self._below(result) for result in self._call(g, self._out)]
         for i in self._wanted:
             self._check(i, results[i], Tensor)
         return [results[i] for i in self._wanted]
@@ -108,8 +111,14 @@ class CustomPullback:
             _OnceDifferentiable(self._name)(g)
         return self._traced(self._out.constant(g) if type(g) is Tensor else g, self._out)
 
+    def _below(self, x: Any) -> Any:
+        # A rule that closes over a node of this op's own level gives one of that level; its value is what is meant.
+        while self._level and getattr(x, "level", 0) >= self._level:
+            x = x.lower
+        return x
+
     def _traced(self, g: Any, out: Any) -> list[Any]:
-        results = self._call(g, out)
+        results = [self._below(result) for result in self._call(g, out)]
         for i in self._wanted:
             self._check(i, results[i], ArrayMethods)
             if isinstance(results[i], Tensor):

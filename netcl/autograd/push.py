@@ -66,6 +66,8 @@ def push_custom(
     primals, tangents = _split(args, level)
     out = run(*primals)
     tangent = rule(tangents, out=out) if accepts_out(rule) else rule(tangents)
+    while getattr(tangent, "level", 0) >= level:
+        tangent = tangent.lower  # the rule closes over a dual of this level; its primal is what is meant
     if not isinstance(tangent, ArrayMethods) or tangent.shape != out.shape:
         came = f"shape {tangent.shape}" if isinstance(tangent, ArrayMethods) else type(tangent).__name__
         raise GradFnError(f"{name}: jvp returned {came}, but the result has shape {out.shape}")

@@ -120,7 +120,7 @@ def apply_op(
         wanted = [i for i in mine if args[i].requires_grad]
         if not wanted or not modes.recording or out.dtype.kind != "f":
             return out
-        pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable)
+        pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable, level)
         return _make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape, level)
 
     return run(*args)
