@@ -20,7 +20,8 @@ DEFAULT_FOLDER = "netcl-course"
 RECORD = ".netcl-course.json"
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_PARTS = ("curriculum", "notebooks")
+# The lessons link to docs/, so it is laid beside them.
+_PARTS = ("curriculum", "docs", "notebooks")
 # Left behind by editors and by runs; never part of a lesson.
 _SKIPPED_SUFFIXES = {".pyc", ".tmp"}
 _SKIPPED_FOLDERS = {"__pycache__"}
