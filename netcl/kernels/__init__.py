@@ -6,6 +6,7 @@ tensors or graphs.
 
 from netcl.kernels.elementwise import Formula, evaluate
 from netcl.kernels.matmul import matmul
+from netcl.kernels.random import random
 from netcl.kernels.reduce import REDUCTIONS, reduce
 
-__all__ = ["REDUCTIONS", "Formula", "evaluate", "matmul", "reduce"]
+__all__ = ["REDUCTIONS", "Formula", "evaluate", "matmul", "random", "reduce"]

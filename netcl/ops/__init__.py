@@ -1,7 +1,10 @@
 """The ops: one place each. `OPS` is the table; the names are NumPy's."""
 
-from netcl.ops import elementwise, linalg, reduce, shape
+from netcl.ops import conv, elementwise, linalg, losses, nn, reduce, shape
+from netcl.ops.composite import COMPOSITES
 from netcl.ops.rows import Row
 from netcl.ops.table import OPS, Op, structural
 
-__all__ = ["OPS", "Op", "Row", "elementwise", "linalg", "reduce", "shape", "structural"]
+__all__ = [
+    "COMPOSITES", "OPS", "Op", "Row", "conv", "elementwise", "linalg", "losses", "nn", "reduce", "shape", "structural",
+]  # fmt: skip
