@@ -1,4 +1,4 @@
-"""docs/architecture.md speaks of the code as it is: its picture, its example, the names of functions, fields and files."""
+"""docs/architecture.md speaks of the code as it is: picture, example, names of functions, fields and files."""
 
 from __future__ import annotations
 

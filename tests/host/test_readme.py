@@ -1,4 +1,4 @@
-"""What the README and the pages beside it promise: the example runs, the commands are the real ones, the links lead somewhere."""
+"""What the README and the pages beside it promise: the example runs, the commands exist, the links lead somewhere."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_plain_commands_are_those_of_the_makefile() -> None:
 
 def test_binder_opens_this_repository() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    address = re.search(r'^(?:Repository|Source) = "https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?"', pyproject, re.M)
+    address = re.search(r'^Repository = "https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?"', pyproject, re.M)
     badge = re.search(r"\[!\[Binder\]\(https://mybinder\.org/badge_logo\.svg\)\]\(([^)]+)\)", README)
     assert badge
     if address:
