@@ -10,8 +10,9 @@ array([ 6., 12., 18.], dtype=float32)
 from typing import Any
 
 from netcl.autograd import operators, record
+from netcl.autograd.checkpoint import checkpoint
 from netcl.autograd.engine import GradFn, Node, Tape, add_inplace, build_topo, get_current_tape
-from netcl.autograd.gradcheck import GradcheckReport, gradcheck
+from netcl.autograd.gradcheck import GradcheckReport, gradcheck, gradgradcheck
 from netcl.autograd.leaves import tensor
 from netcl.autograd.modes import (
     detect_anomaly,
@@ -26,10 +27,10 @@ from netcl.autograd.transforms import grad, hessian, hvp, jacobian, jvp, value_a
 from netcl.ops import COMPOSITES, OPS
 
 __all__ = [
-    "GradFn", "GradcheckReport", "Node", "Tape", "add_inplace", "apply_op", "build_topo", "detect_anomaly",
-    "get_current_tape", "grad", "gradcheck", "hessian", "hvp", "is_anomaly_enabled", "is_grad_enabled", "jacobian",
-    "jvp", "no_grad", "operators", "record", "set_detect_anomaly", "set_grad_enabled", "tensor", "value_and_grad",
-    "vjp",
+    "GradFn", "GradcheckReport", "Node", "Tape", "add_inplace", "apply_op", "build_topo", "checkpoint",
+    "detect_anomaly", "get_current_tape", "grad", "gradcheck", "gradgradcheck", "hessian", "hvp",
+    "is_anomaly_enabled", "is_grad_enabled", "jacobian", "jvp", "no_grad", "operators", "record",
+    "set_detect_anomaly", "set_grad_enabled", "tensor", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 _OP_NAMES = {alias: op for op in OPS.values() for alias in (op.name, *op.aliases)} | COMPOSITES

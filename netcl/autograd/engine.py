@@ -21,6 +21,7 @@ from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
 from netcl.errors import DTypeError, GradFnError, GraphError, ShapeError
 from netcl.kernels import evaluate
+from netcl.methods import ArrayMethods
 from netcl.ops.elementwise import add
 from netcl.tensor import Tensor
 
@@ -198,11 +199,21 @@ def _contributions(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
     if create_graph and not hasattr(grad_fn, "with_graph"):
         raise GraphError(f"{node.op_name}: the grad_fn of a node made by hand gives no graph; use apply_op")
     contributions = grad_fn.with_graph(g, node) if create_graph else grad_fn(g)
-    if len(contributions) != len(node.parents):
-        raise GradFnError(
-            f"{node.op_name}: grad_fn gave {len(contributions)} gradients for {len(node.parents)} parents"
-        )
+    if not hasattr(grad_fn, "with_graph"):
+        _check_by_hand(node, contributions)
     return contributions
+
+
+def _check_by_hand(node: Node, contributions: Any) -> None:
+    """Refuse what the grad_fn of a node made by hand gives, unless it fits the parents; apply_op's checks its own."""
+    listed = isinstance(contributions, (list, tuple))
+    if not listed or len(contributions) != len(node.parents):
+        came = len(contributions) if listed else f"a {type(contributions).__name__} as"
+        raise GradFnError(f"{node.op_name}: grad_fn gave {came} gradients for {len(node.parents)} parents")
+    for parent, c in zip(node.parents, contributions, strict=True):
+        if c is not None and not (isinstance(c, ArrayMethods) and (c.shape, c.dtype) == (parent.shape, parent.dtype)):
+            came = f"{c.shape} {c.dtype}" if isinstance(c, ArrayMethods) else type(c).__name__
+            raise GradFnError(f"{node.op_name}: grad_fn gave {came} for a parent of {parent.shape} {parent.dtype}")
 
 
 def _what(x: Any) -> str:
@@ -246,6 +257,11 @@ def build_topo(root: Node) -> list[Node]:
                 seen.add(parent)
                 stack.append(parent)
     return sorted(seen, key=_by_index)
+
+
+def next_index() -> int:
+    """Return a number above those of all nodes so far, and below those of all to come."""
+    return next(_created)
 
 
 def _by_index(node: Node) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 from netcl.errors import ArgumentError
@@ -83,6 +84,16 @@ class recording(_Switch):  # noqa: N801
     """Context manager: recording on or off. What transforms use; users have no_grad and set_grad_enabled."""
 
     switch = "recording"
+
+
+@contextmanager
+def no_tape() -> Iterator[None]:
+    """Put this thread's tapes aside: nodes made in the block are on none."""
+    aside, modes.tapes = modes.tapes, []
+    try:
+        yield
+    finally:
+        modes.tapes = aside
 
 
 class no_grad(_Switch):  # noqa: N801 - used as a keyword is, like PyTorch's

@@ -38,7 +38,7 @@ def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             anomaly.check_forward(op.name, out, values, here())
         return out
     wanted = [i for i, x in enumerate(args) if type(x) is Node and x.requires_grad]
-    return _make_node(out, OpPullback(op, values, out, attrs, wanted, True), parents, op.name, args, attrs)
+    return make_node(out, OpPullback(op, values, out, attrs, wanted, True), parents, op.name, args, attrs)
 
 
 def level_of(x: Any) -> int:
@@ -57,7 +57,7 @@ def _nested(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], level: int) ->
     wanted = [i for i, x in enumerate(args) if type(x) is Node and x.level == level]
     plain = not any(isinstance(x, (Node, Dual)) for x in values)
     grad_fn = OpPullback(op, values, out, attrs, wanted, plain)
-    return _make_node(out, grad_fn, [args[i] for i in wanted], op.name, args, attrs, level=level)
+    return make_node(out, grad_fn, [args[i] for i in wanted], op.name, args, attrs, level=level)
 
 
 def _coerce(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -71,10 +71,11 @@ def _coerce(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([x if isinstance(x, kept) else Tensor.from_host(x, device=device) for x in given])
 
 
-def _make_node(
+def make_node(
     out: Tensor, grad_fn: Any, parents: list[Node], name: str, args: tuple[Any, ...], attrs: dict[str, Any] | None,
     tape: Tape | None = None, level: int = 0,
 ) -> Node:  # fmt: skip
+    """Make the node of an op's result; an ordinary one goes onto the innermost tape, or onto `tape`."""
     trace, site = None, here()
     if modes.anomaly:
         trace = anomaly.stack()
@@ -121,7 +122,7 @@ def apply_op(
         if not wanted or not modes.recording or out.dtype.kind != "f":
             return out
         pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable, level)
-        return _make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape, level)
+        return make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape, level)
 
     return run(*args)
 

@@ -47,7 +47,8 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         seed = _like("pullback", v, result)
         if not mine:
             return tuple(_zeros_like(value) for value in values)
-        found = {node: g for node, g in pull_back(out, seed, targets=leaves) if g is not None}
+        with _at_depth(level):  # a checkpoint runs its function again, on this level
+            found = {node: g for node, g in pull_back(out, seed, targets=leaves) if g is not None}
         return tuple(found[leaf] if leaf in found else _zeros_like(leaf.value) for leaf in leaves)
 
     return _outside(result), pullback
@@ -198,12 +199,17 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
 @contextmanager
 def _running() -> Iterator[int]:
     """Open a level. Recording is on inside: asking for a derivative under no_grad is asking all the same."""
-    modes.depth += 1
+    with _at_depth(modes.depth + 1), recording(True):
+        yield modes.depth
+
+
+@contextmanager
+def _at_depth(level: int) -> Iterator[None]:
+    before, modes.depth = modes.depth, max(modes.depth, level)
     try:
-        with recording(True):
-            yield modes.depth
+        yield
     finally:
-        modes.depth -= 1
+        modes.depth = before
 
 
 def _outside(x: Any) -> Any:
