@@ -193,5 +193,23 @@ def stretched_axes(stretched: Shape, shape: Shape) -> Shape:
 
 
 def interpret_expr(expression: ex.Expr, values: Mapping[str, Any]) -> Any:
-    """Read an expression over ops, on tensors or nodes: how second derivatives and tangents are made of rows."""
+    """Read an expression over ops, on tensors or nodes: how second derivatives and tangents are made of rows.
+
+    Python numbers among the values are worked out first, in double precision. An op on numbers alone would know neither
+    the dtype nor the device of the tensors.
+    """
+    numbers = {name: ex.Num(value) for name, value in values.items() if isinstance(value, (int, float))}
+    if numbers:
+        expression = ex.simplify(_fold(ex.substitute(expression, numbers)))
     return ex.evaluate(expression, values, OPS)
+
+
+def _fold(e: ex.Expr) -> ex.Expr:
+    if not isinstance(e, ex.Call):
+        return e
+    args = tuple(_fold(arg) for arg in e.args)
+    numbers = [np.float64(arg.value) for arg in args if isinstance(arg, ex.Num)]
+    if len(numbers) < len(args):
+        return ex.Call(e.fn, args)
+    with np.errstate(all="ignore"):  # log(0) is -inf here, as it is in a kernel
+        return ex.Num(float(ex.NUMPY[e.fn](*numbers)))
