@@ -20,10 +20,11 @@ from netcl.device import Device
 from netcl.memory import MemoryStats
 from netcl.platforms import devices, get_device, use_device
 from netcl.tensor import Tensor
+from netcl.user_kernel import kernel
 
 __all__ = [
-    "Device", "MemoryStats", "Tensor", "__version__", "autograd", "devices", "errors", "full", "get_device", "ones",
-    "use_device", "viz", "zeros",
+    "Device", "MemoryStats", "Tensor", "__version__", "autograd", "devices", "errors", "full", "get_device", "kernel",
+    "ones", "use_device", "viz", "zeros",
 ]  # fmt: skip
 
 

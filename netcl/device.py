@@ -9,6 +9,7 @@ That covers reads, writes, and buffers that the pool hands out again.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from netcl import pocl
 from netcl.errors import DeviceError
 from netcl.memory import Pool
 
@@ -104,11 +106,14 @@ class Device:
         size: int,
         args: Sequence[Any],
         work: int,
+        *,
+        exact: bool = False,
     ) -> None:
         """Enqueue a kernel over at least `size` work-items, for about `work` elements; returns before it has run.
 
         `program` is OpenCL C; `arg_types` has None for a buffer and a NumPy scalar type for a number. The work-group
         size is always the same, since PoCL compiles a kernel anew for every other one, so the kernel guards its tail.
+        `exact` is for kernels that do not: the work-group is then the largest power of two that divides `size`.
         """
         # Arguments are set on the kernel object, so two threads must not share one.
         kernels = self._threads.__dict__.get("kernels")
@@ -117,14 +122,14 @@ class Device:
         if kernel is None:
             kernel = self._kernel(key, arg_types)
         kernel.set_args(*args)
-        local = self.local_size
+        local = math.gcd(size, self.local_size) if exact else self.local_size
         with self.lock:
             cl.enqueue_nd_range_kernel(self._use(work), kernel, ((size + local - 1) // local * local,), (local,))
 
     def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:
         self._refuse_fork()
         program, name, large = key
-        kernel = cl.Kernel(self._build(program, self.cl_devices[-1 if large else 0]), name)
+        kernel = cl.Kernel(self.build(program, self.cl_devices[-1 if large else 0]), name)
         kernel.set_scalar_arg_dtypes(arg_types)
         self._threads.__dict__.setdefault("kernels", {})[key] = kernel
         return kernel
@@ -147,14 +152,20 @@ class Device:
         with self.lock:
             cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)
 
-    def _build(self, source: str, cl_device: cl.Device) -> cl.Program:
-        """Build for one of the two CPU devices alone: most programs never run on the other."""
+    def build(self, source: str, cl_device: cl.Device | None = None) -> cl.Program:
+        """Compile OpenCL C, for one of the two CPU devices alone: most programs never run on the other.
+
+        Raises: DeviceError with the compiler's words and the source
+        """
+        self._refuse_fork()
+        cl_device = cl_device or self.cl_devices[0]
         with self.lock:
             program = self._programs.get((source, cl_device))
             if program is None:
                 try:
                     # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive.
-                    program = cl.Program(self.context, source).build(devices=[cl_device])
+                    with pocl.build_lock():
+                        program = cl.Program(self.context, source).build("-cl-kernel-arg-info", devices=[cl_device])
                 except cl.Error as error:
                     raise DeviceError(f"{self.name} could not build a kernel:\n{error}\n{source}") from error
                 self._programs[source, cl_device] = program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from netcl.autograd.site import Site, is_inside
 from netcl.errors import AnomalyError
 from netcl.ops.reduce import is_finite
 from netcl.tensor import Tensor
-
-if TYPE_CHECKING:
-    from netcl.autograd.engine import Node
 
 
 def stack() -> list[str]:
@@ -30,7 +27,7 @@ def check_forward(op_name: str, out: Tensor, operands: Sequence[Any], site: Site
         )
 
 
-def check_backward(node: Node, g: Tensor, contributions: Sequence[Tensor | None]) -> None:
+def check_backward(node: Any, g: Tensor, contributions: Sequence[Tensor | None]) -> None:
     """Raise an AnomalyError if a gradient that an op sends back is not finite."""
     for parent, contribution in zip(node.parents, contributions, strict=True):
         if contribution is not None and not is_finite(contribution):
