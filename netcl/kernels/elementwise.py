@@ -28,18 +28,28 @@ class Plan(NamedTuple):
 class Formula:
     """An expression that can be run on a device, with the plans of the launches seen so far.
 
-    `variables` gives the order in which operands are passed.
+    `variables` gives the order in which operands are passed, `conditions` which of them only choose: those are not
+    converted to the dtype of the computation, in which 0.5 or 256 could become 0.
     """
 
-    __slots__ = ("expr", "plans", "variables")
+    __slots__ = ("conditions", "expr", "plans", "variables")
 
     def __init__(self, expression: ex.Expr, variables: Sequence[str] | None = None) -> None:
         self.expr = expression
         self.variables = tuple(ex.variables(expression) if variables is None else variables)
+        self.conditions = {i for i, name in enumerate(self.variables) if _only_chooses(name, expression)}
         self.plans: dict[Any, Plan] = {}
 
     def __repr__(self) -> str:
         return f"Formula({ex.to_text(self.expr)})"
+
+
+def _only_chooses(name: str, e: ex.Expr) -> bool:
+    """Whether every place of a name is the condition of a where."""
+    if isinstance(e, ex.Call):
+        parts = e.args[1:] if e.fn == "where" and isinstance(e.args[0], ex.Var) else e.args
+        return all(_only_chooses(name, part) for part in parts)
+    return e != ex.Var(name)
 
 
 def evaluate(
@@ -63,9 +73,9 @@ def evaluate(
     numbers = int if work.kind in "iu" else float
     args: list[Any] = [buffer]
     key: list[Any] = [device.index, out, work]
-    for operand in operands:
+    for i, operand in enumerate(operands):
         if isinstance(operand, (int, float)):
-            args.append(_number(operand, work, numbers))
+            args.append(_number(bool(operand) if i in formula.conditions else operand, work, numbers))
             key.append(None)
         else:
             args.append(operand.buffer)
@@ -169,7 +179,8 @@ def _source(
             steps = [f"s{i}_{axis}" for axis in range(rank)]
             tail += [f"const long {name}" for name in (f"o{i}", *steps)]
             place = f"o{i} + {dot('i', steps)}"
-        loads.append(f"const {t} v{i} = ({t})p{i}[{place}];")
+        kept = ctype(layout.dtype) if i in formula.conditions else t
+        loads.append(f"const {kept} v{i} = ({kept})p{i}[{place}];")
     body = ex.to_c(formula.expr, t, {name: f"v{i}" for i, name in enumerate(formula.variables)})
     store = f"({body}) != 0" if out.kind == "b" else f"({ctype(out)})({body})"
     dtypes = [out, work, *(layout.dtype for layout in layouts if layout is not None)]
