@@ -32,7 +32,7 @@ COMPOSED = [
     "where(a * b < c, exp(a < 1), pow(b, 2) == 1)",
     "where(nan == a, 1, -inf) + 1e-8",
 ]
-# Halves (rounded to even), both sides of every pole, and what is not a finite number; sums of them are exact in float32.
+# Halves (rounded to even), both sides of every pole, infinities and NaN; the sums of the rest are exact in float32.
 POINTS = [0.5, -0.5, 1.0, -1.0, 0.25, 1.5, 2.5, -3.75, 0.0, -0.0, 2.0**-10, math.inf, -math.inf, math.nan]
 
 
