@@ -11,7 +11,8 @@ array([[ 6., 12., 18.],
        [24., 30., 36.]], dtype=float32)
 """
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from netcl import autograd, errors
 from netcl._version import __version__
@@ -22,15 +23,17 @@ from netcl.platforms import devices, get_device, use_device
 from netcl.tensor import Tensor
 from netcl.user_kernel import kernel
 
+if TYPE_CHECKING:
+    from netcl import nn, optim, random, viz
+
 __all__ = [
     "Device", "MemoryStats", "Tensor", "__version__", "autograd", "devices", "errors", "full", "get_device", "kernel",
-    "ones", "use_device", "viz", "zeros",
+    "nn", "ones", "optim", "random", "use_device", "viz", "zeros",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "viz":  # drawing is loaded when something is drawn: it takes longer than the rest together
-        import netcl.viz as viz
-
-        return viz
+    # Loaded at first use: drawing alone takes longer than the rest together.
+    if name in ("nn", "optim", "random", "viz"):
+        return importlib.import_module(f"netcl.{name}")
     raise AttributeError(f"module 'netcl' has no attribute {name!r}")

@@ -1,0 +1,248 @@
+"""Optimisers: what turns gradients into new parameters. And schedules: how large a step is at which time.
+
+A step never writes into a parameter's buffer: it gives the parameter a new value, so graphs and gradients that were
+kept stay what they were.
+
+>>> from netcl import autograd as ag, optim
+>>> x = ag.tensor([1.0, -2.0], requires_grad=True)
+>>> optimizer = optim.SGD([x], lr=0.25)
+>>> (x * x).sum().backward()
+>>> optimizer.step(); x.to_host()
+array([ 0.5, -1. ], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from netcl.autograd import Node
+from netcl.errors import ArgumentError, ShapeError
+from netcl.ops.elementwise import sqrt
+from netcl.tensor import Tensor
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "cosine", "step_decay", "warmup"]
+
+Schedule = Callable[[int], float]
+"""A learning rate for each step, counted from 0."""
+
+
+class Optimizer:
+    """The base of optimisers: parameters, a learning rate (a number, or a schedule), and state for each parameter.
+
+    A subclass names its state in `state_names`, and says in `update` what one parameter becomes.
+    """
+
+    state_names: tuple[str, ...] = ()
+
+    def __init__(self, parameters: Iterable[Node], lr: float | Schedule, weight_decay: float = 0.0) -> None:
+        self.parameters = list(dict.fromkeys(parameters))
+        wrong = [p for p in self.parameters if not isinstance(p, Node) or p.grad_fn is not None or not p.requires_grad]
+        if wrong:
+            raise ArgumentError(f"an optimiser moves leaves that require grad, not {wrong[0]!r}")
+        if not self.parameters:
+            raise ArgumentError("an optimiser needs at least one parameter, and none came")
+        for name, number in (("lr", 0.0 if callable(lr) else lr), ("weight_decay", weight_decay)):
+            if not 0 <= number < math.inf:
+                raise ArgumentError(f"{type(self).__name__}: {name} is a number from 0, not {number!r}")
+        self._schedule = lr
+        self.weight_decay = weight_decay
+        self.steps = 0
+        self.counts = [0] * len(self.parameters)  # steps of each parameter: those in which it had a gradient
+        self.state = [{name: _zeros_like(p) for name in self.state_names} for p in self.parameters]
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next step."""
+        return float(self._schedule(self.steps)) if callable(self._schedule) else float(self._schedule)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients, before the next backward adds to them."""
+        for parameter in self.parameters:
+            parameter.zero_grad()
+
+    def step(self) -> None:
+        """Give every parameter that has a gradient its next value."""
+        lr = self.lr
+        self.steps += 1
+        for i, parameter in enumerate(self.parameters):
+            if parameter.grad is not None:
+                self.counts[i] += 1
+                g = parameter.grad.detach()
+                parameter.value = self.update(parameter.value, g, self.state[i], lr, self.counts[i])
+
+    def update(self, x: Tensor, g: Tensor, state: dict[str, Tensor], lr: float, t: int) -> Tensor:
+        """Return the next value of one parameter in its step t = 1, 2, …, and put the next state into `state`."""
+        raise NotImplementedError(f"{type(self).__name__} has no update")
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the state as NumPy arrays: steps in all and of each parameter, and `momentum.0` and so on."""
+        arrays = {"steps": np.array(self.steps), "counts": np.array(self.counts)}
+        for i, state in enumerate(self.state):
+            arrays |= {f"{name}.{i}": tensor.to_host() for name, tensor in state.items()}
+        return arrays
+
+    def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over the state of an optimiser of the same kind, over parameters of the same shapes, or none of it.
+
+        Raises: ArgumentError naming what is missing or too much; ShapeError naming both shapes
+        """
+        names = ["steps", "counts", *(f"{name}.{i}" for i, state in enumerate(self.state) for name in state)]
+        if set(names) != set(arrays):
+            odd = sorted(set(names) ^ set(arrays))
+            raise ArgumentError(
+                f"this state is not one of {type(self).__name__}: missing or too much is {', '.join(odd)}"
+            )
+        if arrays["counts"].shape != (len(self.parameters),):
+            raise ShapeError(f"there are {len(self.parameters)} parameters, and counts has {arrays['counts'].shape}")
+        for i, (parameter, state) in enumerate(zip(self.parameters, self.state, strict=True)):
+            for name in state:
+                if arrays[f"{name}.{i}"].shape != parameter.shape:
+                    raise ShapeError(
+                        f"parameter {i} has shape {parameter.shape}, and {name}.{i} has {arrays[f'{name}.{i}'].shape}"
+                    )
+        self.steps = int(arrays["steps"])
+        self.counts = [int(count) for count in arrays["counts"]]
+        for i, (parameter, state) in enumerate(zip(self.parameters, self.state, strict=True)):
+            for name in state:
+                state[name] = Tensor.from_host(arrays[f"{name}.{i}"], parameter.dtype, parameter.value.device)
+
+
+def _zeros_like(parameter: Node) -> Tensor:
+    return Tensor.full(parameter.shape, 0, parameter.dtype, parameter.value.device)
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum (heavy ball, or Nesterov's) and weight decay (L2).
+
+    Math:    d = g + weight_decay · x;  v ← momentum · v + d
+             x ← x − lr · v;  Nesterov: x ← x − lr (d + momentum · v)
+    Source:  Polyak 1964, Some methods of speeding up the convergence of iteration methods; Sutskever, Martens, Dahl &
+             Hinton 2013, On the importance of initialization and momentum in deep learning
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Node],
+        lr: float | Schedule,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        if not 0 <= momentum < 1 or (nesterov and not momentum):
+            raise ArgumentError(f"SGD: momentum is from 0 to below 1, above 0 for Nesterov's, not {momentum!r}")
+        self.momentum = momentum
+        self.nesterov = nesterov
+        self.state_names = ("momentum",) if momentum else ()
+        super().__init__(parameters, lr, weight_decay)
+
+    def update(self, x: Tensor, g: Tensor, state: dict[str, Tensor], lr: float, t: int) -> Tensor:
+        """Return x − lr times the direction."""
+        d = g + x * self.weight_decay if self.weight_decay else g
+        if self.momentum:
+            v = state["momentum"] = state["momentum"] * self.momentum + d
+            d = d + v * self.momentum if self.nesterov else v
+        return x - d * lr
+
+
+class Adam(Optimizer):
+    """Steps scaled by running averages of the gradient and of its square; weight decay is L2, added to the gradient.
+
+    Math:    m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²;  at step t = 1, 2, …
+             x ← x − lr · m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + eps)
+    Source:  Kingma & Ba 2015, Adam: a method for stochastic optimization, algorithm 1
+    """
+
+    state_names = ("mean", "square")
+
+    def __init__(
+        self,
+        parameters: Iterable[Node],
+        lr: float | Schedule = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ArgumentError(f"{type(self).__name__}: betas are from 0 to below 1, not {betas!r}")
+        self.betas = betas
+        self.eps = eps
+        super().__init__(parameters, lr, weight_decay)
+
+    def decay(self, x: Tensor, g: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+        """Return the value and the gradient that the step starts from."""
+        return x, g + x * self.weight_decay if self.weight_decay else g
+
+    def update(self, x: Tensor, g: Tensor, state: dict[str, Tensor], lr: float, t: int) -> Tensor:
+        """Return x less the scaled average."""
+        x, g = self.decay(x, g, lr)
+        first, second = self.betas
+        m = state["mean"] = state["mean"] * first + g * (1 - first)
+        v = state["square"] = state["square"] * second + g * g * (1 - second)
+        scale = sqrt(v / (1 - second**t)) + self.eps
+        return x - m * (lr / (1 - first**t)) / scale
+
+
+class AdamW(Adam):
+    """Adam with weight decay of its own: x shrinks by lr · weight_decay, whatever the gradients' scale.
+
+    Math:    x ← (1 − lr · weight_decay) x, then Adam's step without decay
+    Source:  Loshchilov & Hutter 2019, Decoupled weight decay regularization, algorithm 2, with lr in place of α η as
+             PyTorch has it
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Node],
+        lr: float | Schedule = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(parameters, lr, betas, eps, weight_decay)
+
+    def decay(self, x: Tensor, g: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+        """Shrink the value, and leave the gradient."""
+        return x * (1 - lr * self.weight_decay), g
+
+
+def step_decay(lr: float, every: int, factor: float = 0.1) -> Schedule:
+    """Multiply the learning rate by `factor` every `every` steps.
+
+    >>> [step_decay(1.0, 2, 0.5)(t) for t in range(5)]
+    [1.0, 1.0, 0.5, 0.5, 0.25]
+    """
+    if every < 1:
+        raise ArgumentError(f"step_decay: every is at least 1, not {every!r}")
+    return lambda t: lr * factor ** (t // every)
+
+
+def cosine(lr: float, steps: int, final: float = 0.0) -> Schedule:
+    """Go from `lr` to `final` in `steps` steps along half a cosine, and stay there.
+
+    Math:    final + (lr − final) (1 + cos(π t / steps)) / 2
+    Source:  Loshchilov & Hutter 2017, SGDR: stochastic gradient descent with warm restarts, equation 5
+
+    >>> [round(cosine(1.0, 4)(t), 3) for t in range(6)]
+    [1.0, 0.854, 0.5, 0.146, 0.0, 0.0]
+    """
+    if steps < 1:
+        raise ArgumentError(f"cosine: steps is at least 1, not {steps!r}")
+    return lambda t: final + (lr - final) * (1 + math.cos(math.pi * min(t, steps) / steps)) / 2
+
+
+def warmup(schedule: float | Schedule, steps: int) -> Schedule:
+    """Come to a learning rate, or to a schedule that starts there, in equal parts over the first `steps` steps.
+
+    Math:    (t + 1) / (steps + 1) of the rate at its start for t < steps; then the schedule at t − steps
+    Source:  Goyal et al. 2017, Accurate, large minibatch SGD, §2.2
+
+    >>> [warmup(1.0, 3)(t) for t in range(5)]
+    [0.25, 0.5, 0.75, 1.0, 1.0]
+    """
+    if steps < 0:
+        raise ArgumentError(f"warmup: steps is at least 0, not {steps!r}")
+    after = schedule if callable(schedule) else lambda t: schedule
+    return lambda t: after(0) * (t + 1) / (steps + 1) if t < steps else after(t - steps)
