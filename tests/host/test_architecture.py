@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MODULES = {
     "device": "netcl.device",
+    "dual": "netcl.autograd.dual",
     "elementwise": "netcl.kernels.elementwise",
     "engine": "netcl.autograd.engine",
     "memory": "netcl.memory",
