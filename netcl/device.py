@@ -163,9 +163,11 @@ class Device:
             program = self._programs.get((source, cl_device))
             if program is None:
                 try:
-                    # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive.
+                    # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive. No
+                    # warnings: an op's C is right for floats and idle for integers (`a != a`), which users need not know.
+                    options = "-w -cl-kernel-arg-info"
                     with pocl.build_lock():
-                        program = cl.Program(self.context, source).build("-cl-kernel-arg-info", devices=[cl_device])
+                        program = cl.Program(self.context, source).build(options, devices=[cl_device])
                 except cl.Error as error:
                     raise DeviceError(f"{self.name} could not build a kernel:\n{error}\n{source}") from error
                 self._programs[source, cl_device] = program

@@ -1,7 +1,7 @@
 """Every row of the op table on the device against its NumPy reading: results, and cotangents pulled back.
 
-A new row is tested by being in the table. Layouts of one test are chosen so that they share a kernel, since compiling is
-what takes time; Hypothesis mixes the rest.
+A new row is tested by being in the table. Layouts of one test are chosen so that they share a kernel, since compiling
+takes the time; Hypothesis mixes the rest.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def result_dtype(row: Row, operands: Sequence[Any]) -> np.dtype:
     if np.dtype(np.float32) in dtypes or float in numbers or not row.keeps_integers:
         return np.dtype(np.float32)
     together = np.result_type(*dtypes) if dtypes else np.dtype(bool)
-    return np.dtype(np.int64) if together == bool and int in numbers else together
+    return np.dtype(np.int64) if together.kind == "b" and int in numbers else together
 
 
 def reading(e: ex.Expr, row: Row, operands: Sequence[Any], more: dict[str, Any]) -> np.ndarray:
