@@ -45,17 +45,17 @@ class _Switch:
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
-        self._tokens: list[object] = []
 
     def __enter__(self) -> None:
-        token = object()
-        self._tokens.append(token)
-        modes.entered[self.switch].append((token, self.mode))
+        modes.entered[self.switch].append((self, self.mode))
         _refresh(self.switch)
 
     def __exit__(self, *_: object) -> None:
-        token = self._tokens.pop()
-        modes.entered[self.switch] = [pair for pair in modes.entered[self.switch] if pair[0] is not token]
+        entered = modes.entered[self.switch]
+        for i in range(len(entered) - 1, -1, -1):
+            if entered[i][0] is self:
+                del entered[i]
+                break
         _refresh(self.switch)
 
     def __call__(self, function: F) -> F:
@@ -118,10 +118,11 @@ class set_grad_enabled(_Switch):  # noqa: N801
     """Turn recording on or off: at once when called, for a block under `with`, for a function as a decorator."""
 
     switch = "recording"
+    _before: bool | None = None
 
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
-        self._before: bool | None = modes.base[self.switch]
+        self._before = modes.base[self.switch]
         modes.base[self.switch] = self.mode
         _refresh(self.switch)
 
