@@ -156,8 +156,8 @@ def check_cache(fix: bool = False) -> list[Finding]:
     if root is None:
         return [*findings, Finding("error", "there is no folder to keep kernels in", "set XDG_CACHE_HOME to one")]
     findings.append(Finding("ok", f"kernels are kept in {root}"))
-    cache = Path(os.environ.get("POCL_CACHE_DIR") or root / pocl.POCL_CACHE)
-    return [*findings, *(_broken(path, fix) for path in broken_files(cache))]
+    cache = pocl.pocl_cache()
+    return [*findings, *(_broken(path, fix) for path in (broken_files(cache) if cache else []))]
 
 
 def _broken(path: Path, fix: bool) -> Finding:

@@ -16,13 +16,19 @@ import stat
 import struct
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["cache_folders", "cache_root", "find_linkers", "guard_linker", "prepare", "why_unusable"]
+try:
+    import fcntl
+except ImportError:  # Windows, where PoCL does not come from the package index
+    fcntl = None
+
+__all__ = ["build_lock", "cache_folders", "cache_root", "find_linkers", "guard_linker", "prepare", "why_unusable"]
 
 LINKERS = ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "x86_64-linux-gnu-ld", "x86_64-conda-linux-gnu-ld")
 LINKER_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", os.path.dirname(sys.executable))
@@ -31,6 +37,7 @@ LINKER_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", os.path.dirname(sys.exec
 # PoCL 4 renamed `basic` and `pthread`. Names that a PoCL does not know it passes over, so all four can be asked for.
 POCL_DEVICES = "basic pthread cpu-minimal cpu"
 POCL_CACHE = "pocl"  # below cache_root()
+LOCK_SECONDS = 30.0  # one build takes a quarter of one
 
 # PoCL's links are told from everybody else's by the name of what they make: a compiler that finds this launcher
 # (gcc reads COMPILER_PATH too) must have its libraries.
@@ -138,6 +145,51 @@ def _lend_cache(root: Path) -> None:
     home = _home_cache(os.environ)
     if sys.platform.startswith("linux") and root.parent != home and _why_unwritable(home):
         os.environ["XDG_CACHE_HOME"] = str(root.parent)
+
+
+def pocl_cache() -> Path | None:
+    """Return the folder where PoCL keeps compiled kernels: the user's choice, or one below `cache_root`."""
+    chosen, root = os.environ.get("POCL_CACHE_DIR"), cache_root()
+    return Path(chosen) if chosen else root and root / POCL_CACHE
+
+
+@contextmanager
+def build_lock() -> Iterator[None]:
+    """Keep other processes that share PoCL's cache from building a program while this block does.
+
+    PoCL writes `program.bc` in place, after removing what is there. Two processes that build the same program at once
+    get in each other's way: the build of one fails, or it reads half a file. Where the lock cannot be had, for a
+    process that holds it was stopped, say, the block runs without it after LOCK_SECONDS.
+    """
+    folder = pocl_cache()
+    lock = None if folder is None else _lock(folder / "netcl.lock")
+    try:
+        yield
+    finally:
+        if lock is not None and fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # closing is not enough while a child forked meanwhile has it open
+            os.close(lock)
+
+
+def _lock(path: Path) -> int | None:
+    if fcntl is None:
+        return None
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return None  # no PoCL here that would have made the folder, or none that can write to it
+    end = time.monotonic() + LOCK_SECONDS
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.005)
+        except OSError:
+            break  # a network's file system without locks
+        else:
+            return lock
+    os.close(lock)
+    return None
 
 
 # The linker
