@@ -95,6 +95,11 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(a, float(b) if type(b) is int and (b < 0 or type(a) is int) else b)
 
 
+def _sigmoid(x: Any) -> Any:
+    with np.errstate(over="ignore"):  # exp(-x) overflows to infinity, and 1 / inf is 0
+        return 1 / (1 + np.exp(-x))
+
+
 ARITHMETIC: dict[str, Operator] = {
     "add": Operator(ast.Add, "+", operator.add, "+"),
     "sub": Operator(ast.Sub, "-", operator.sub, "\u2212"),
@@ -132,6 +137,8 @@ FUNCTIONS: dict[str, Function] = {
     "pow": Function("pow", _power, arity=2),
     "round": Function("rint", np.rint, c_integer="{0}"),  # half to even, as NumPy
     "rsqrt": Function("rsqrt", lambda x: 1 / np.sqrt(x)),
+    # Of use in partials: the op has the same name, so that a second derivative is as stable as the first.
+    "sigmoid": Function("(1 / (1 + exp(-{0})))", _sigmoid),
     "sign": Function(_SIGN, np.sign, c_integer=_SIGN),
     "sin": Function("sin", np.sin),
     "sinh": Function("sinh", np.sinh),

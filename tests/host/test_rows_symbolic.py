@@ -75,6 +75,7 @@ SYMPY: dict[str, Callable[..., Any]] = {
     "log1p": lambda a: sympy.log(1 + a),
     "log2": lambda a: sympy.log(a, 2),
     "rsqrt": lambda a: 1 / sympy.sqrt(a),
+    "sigmoid": lambda a: 1 / (1 + sympy.exp(-a)),
 }
 CONSTANTS = {math.pi: sympy.pi, math.inf: sympy.oo, -math.inf: -sympy.oo}
 
@@ -137,6 +138,13 @@ def high_precision(e: Any, names: dict[str, Any]) -> Callable[..., Any]:
 # The partials
 
 
+def exact(e: ex.Expr) -> bool:
+    """Whether no constant is rounded, as log(2) is: SymPy would search long for an identity that does not hold then."""
+    if isinstance(e, ex.Num):
+        return not math.isfinite(e.value) or float(e.value).as_integer_ratio()[1] < 1 << 20
+    return isinstance(e, ex.Var) or all(map(exact, e.args))
+
+
 def disagreement(row: Row, arg: str, partial: ex.Expr, draw: Draw) -> str:
     """Compare a partial with SymPy's derivative: by simplification, or where that cannot decide, at 40 digits at points
     inside the domain. Constants of a row are doubles, so two ways to write one (2 / √π) agree to 16 digits alone."""
@@ -144,7 +152,7 @@ def disagreement(row: Row, arg: str, partial: ex.Expr, draw: Draw) -> str:
     out = number(symbolic(row.expr, names))
     derivative = sympy.diff(out, names[arg])
     written = number(symbolic(partial, names | {"out": out}))
-    if sympy.simplify(written - derivative) == 0:
+    if exact(row.expr) and exact(partial) and sympy.simplify(written - derivative) == 0:
         return ""
     with mpmath.workdps(40):
         left, right = high_precision(written, names), high_precision(derivative, names)
