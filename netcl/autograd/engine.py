@@ -29,7 +29,7 @@ GradFn = Callable[[Tensor], list[Tensor | None]]
 
 _created = itertools.count(1)
 _passes = itertools.count(1)
-_leaves = threading.Lock()  # two threads may add to one parameter's gradient
+_leaves = threading.RLock()  # two threads may add to one parameter's gradient
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -137,7 +137,10 @@ class Tape:
         seed = _seed(loss, grad, create_graph)
         results: list[tuple[Node, Any]] = []
         for node, g in pull_back(loss, seed, create_graph=create_graph):
-            results.append((node, g if self.retain_grads or node.grad_fn is None else None))
+            if node.grad_fn is not None:
+                results.append((node, g if self.retain_grads else None))
+            elif g is not None:
+                results.append((node, g))
         _commit(results)
         self._roots.append(loss)
         queue = loss.value.device.queue
@@ -176,7 +179,7 @@ def pull_back(
             sum_so_far = cotangents.get(parent)
             if sum_so_far is None:
                 cotangents[parent] = contribution
-            elif parent in made:
+            elif parent in made and not modes.anomaly:  # add_inplace does not look for anomalies, the op does
                 add_inplace(sum_so_far, contribution)
             else:
                 total = cotangents[parent] = sum_so_far + contribution
@@ -235,13 +238,12 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
 
 def _commit(results: Sequence[tuple[Node, Any]]) -> None:
     number = next(_passes)
-    for node, g in results:
-        if node.grad_fn is None:
-            with _leaves:
-                node.grad = g if node.grad is None else node.grad + g  # a new tensor: one that was kept never changes
-        else:
-            node.grad = g  # None where this pass kept or sent nothing: one of an earlier pass must not stay
-        node.pass_id = number if g is not None else 0
+    with _leaves:
+        # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
+        sums = [node.grad + g if node.grad_fn is None and node.grad is not None else g for node, g in results]
+        for (node, _), total in zip(results, sums, strict=True):
+            node.grad = total  # None where this pass kept or sent nothing: one of an earlier pass must not stay
+            node.pass_id = number if total is not None else 0
 
 
 def build_topo(root: Node) -> list[Node]:

@@ -155,6 +155,15 @@ def test_an_intermediate_gradient_is_of_the_last_call_also_where_that_sends_none
     assert host(x.grad) == [3]
 
 
+def test_a_leaf_that_a_pass_sends_nothing_keeps_its_gradient() -> None:
+    x, w = leaf([2.0]), leaf([3.0])
+    (x * w).backward()
+    before, number = x.grad, x.pass_id
+    ag.apply_op(lambda a, b: a + b, lambda g: [None, g], x, w).backward()
+    assert x.grad is before and x.pass_id == number and host(x.grad) == [3]
+    assert host(w.grad) == [3] and w.pass_id > number
+
+
 def test_backward_leaves_the_queue_flushed_and_named(on_device: Device) -> None:
     x = leaf([1.0, 2.0])
     tape = ag.Tape()
