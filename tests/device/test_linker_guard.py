@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from netcl import doctor, platforms
+
+fcntl = pytest.importorskip("fcntl", reason="the guard is PoCL's on Linux")
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -89,6 +92,27 @@ def test_path_stays_and_a_compiler_still_links(python: Python, tmp_path: Path) -
     )
     done = python(code)
     assert done.stdout.strip() == "7", done.stderr
+
+
+def test_a_build_waits_for_another_process_that_builds(python: Python, tmp_path: Path) -> None:
+    cache, ready, built = tmp_path / "kernels", tmp_path / "ready", tmp_path / "built"
+    cache.mkdir()
+    code = (
+        "import sys; from pathlib import Path; from netcl import doctor, platforms; platforms.find()\n"
+        "Path(sys.argv[1]).touch(); doctor.probe(0); Path(sys.argv[2]).touch()"
+    )
+    with open(cache / "netcl.lock", "w") as file, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        child = pool.submit(python, code, str(ready), str(built), POCL_CACHE_DIR=str(cache))
+        while not ready.exists() and not child.done():
+            time.sleep(0.01)
+        time.sleep(2.0)  # unhindered, it is done in less than one
+        waited = not built.exists()
+        fcntl.flock(file, fcntl.LOCK_UN)
+        done = child.result()
+    assert done.returncode == 0, done.stderr
+    assert built.exists()
+    assert waited
 
 
 def test_four_processes_share_a_cold_cache(python: Python, tmp_path: Path) -> None:

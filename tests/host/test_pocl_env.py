@@ -1,20 +1,16 @@
-"""The environment made for PoCL, the choice of a device by name, and the doctor's checks that need no device."""
+"""The environment made for PoCL: cache folders, settings, the lock around builds, and the linker."""
 
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from netcl import doctor, platforms, pocl
-from netcl.errors import DeviceError
+from netcl import pocl
 
 posix = pytest.mark.skipif(os.name != "posix", reason="users, modes and shell scripts are POSIX's")
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the XDG standard and PoCL's wheel: Linux")
@@ -134,6 +130,51 @@ def test_intels_runtime_is_named_beside_the_systems_drivers(
     assert "OCL_ICD_VENDORS" not in os.environ
 
 
+# The lock around builds
+
+
+@posix
+def test_the_lock_is_held_in_the_block_and_free_after_it(prepared: Path) -> None:
+    import fcntl
+
+    folder = prepared / "pocl"
+    folder.mkdir()
+
+    def is_free() -> bool:
+        with open(folder / "netcl.lock", "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    assert is_free()
+    with pytest.raises(KeyError), pocl.build_lock():
+        assert not is_free()
+        raise KeyError
+    assert is_free()
+
+
+@posix
+def test_a_lock_that_is_never_given_back_is_not_waited_for_for_ever(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (prepared / "pocl").mkdir()
+    monkeypatch.setattr(pocl, "LOCK_SECONDS", 0.05)
+    entered = []
+    with pocl.build_lock(), pocl.build_lock():
+        entered.append(True)
+    assert entered
+
+
+def test_without_a_cache_folder_there_is_nothing_to_lock(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pocl.build_lock():
+        assert list(prepared.iterdir()) == []  # PoCL never made its folder
+    monkeypatch.setattr(pocl, "cache_root", lambda: None)
+    with pocl.build_lock():
+        assert pocl.pocl_cache() is None
+
+
 # The linker and its launcher
 
 
@@ -188,225 +229,3 @@ def test_everybody_elses_link_keeps_its_libraries(launcher: Path, tmp_path: Path
 def test_a_linker_that_does_not_link_is_passed_over(tmp_path: Path) -> None:
     assert pocl._launcher(str(program(tmp_path / "broken" / "ld", "exit 1")), tmp_path) is None
     assert [each.name for each in tmp_path.iterdir()] == ["broken"]
-
-
-# Choosing a device
-
-
-def some_device(index: int, name: str, kind: str, platform: str) -> Any:
-    return SimpleNamespace(index=index, name=name, kind=kind, platform=platform)
-
-
-POCL = "Portable Computing Language"
-FOUND = platforms.Found(
-    (
-        some_device(0, "Xeon", "CPU", "Intel(R) OpenCL"),
-        some_device(1, "Xeon", "CPU", POCL),
-        some_device(2, "H200", "GPU", "NVIDIA CUDA"),
-        some_device(3, "H200 MIG", "GPU", "NVIDIA CUDA"),
-    ),
-    (),
-)
-
-
-@pytest.mark.parametrize(
-    ("spec", "indices"),
-    [
-        ("gpu", [2]),
-        ("GPU", [2]),
-        ("cpu", [1]),  # PoCL starts small kernels faster
-        ("accelerator", []),
-        (3, [3]),
-        ("3", [3]),
-        (" 1 ", [1]),
-        (4, []),
-        (-1, []),
-        ("h200", [2]),  # the whole name of one wins over a part of another
-        ("mig", [3]),
-        ("h2", [2, 3]),
-        ("xeon", [0, 1]),
-        ("intel", [0]),
-        ("portable", [1]),
-        ("", []),
-        ("nothing", []),
-    ],
-)
-def test_specs(spec: str | int, indices: list[int]) -> None:
-    assert [each.index for each in platforms.match(spec, FOUND)] == indices
-
-
-@pytest.mark.parametrize(("spec", "says"), [("xeon", "more than one"), ("nothing", "no device here"), (7, "no device")])
-def test_a_wrong_spec_is_told_what_there_is(spec: str | int, says: str) -> None:
-    with pytest.raises(DeviceError, match=says) as caught:
-        platforms._pick(spec, FOUND)
-    assert repr(spec) in str(caught.value)
-    for each in FOUND.devices:
-        assert f"{each.index}: {each.name} ({each.kind}, {each.platform})" in str(caught.value)
-
-
-def pocl_device(name: str) -> Any:
-    return SimpleNamespace(name=name)
-
-
-@pytest.mark.parametrize(
-    ("names", "groups"),
-    [
-        (["basic-Xeon", "pthread-Xeon"], [["basic-Xeon", "pthread-Xeon"]]),
-        (["pthread-Xeon", "basic-Xeon"], [["basic-Xeon", "pthread-Xeon"]]),
-        (["cpu-minimal-Xeon", "cpu-Xeon"], [["cpu-minimal-Xeon", "cpu-Xeon"]]),
-        (["pthread-Xeon"], [["pthread-Xeon"]]),
-        (["cpu-minimal-Xeon"], [["cpu-minimal-Xeon"]]),
-        (["basic-Xeon", "pthread-Xeon", "CUDA"], [["basic-Xeon", "pthread-Xeon"], ["CUDA"]]),
-        ([], []),
-    ],
-)
-def test_pocls_views_of_one_cpu_are_one_device(names: list[str], groups: list[list[str]]) -> None:
-    got = platforms._grouped([pocl_device(name) for name in names])
-    assert [[each.name for each in group] for group in got] == groups
-
-
-# Messages where there is no device
-
-
-@pytest.mark.parametrize(
-    ("system", "processor", "says"),
-    [
-        ("linux", "x86_64", "pip install pocl-binary-distribution"),
-        ("linux", "aarch64", "conda-forge pocl"),
-        ("darwin", "arm64", "conda-forge pocl"),
-        ("win32", "AMD64", "netcl[intel]"),
-    ],
-)
-def test_what_to_install(system: str, processor: str, says: str) -> None:
-    assert says in platforms.what_to_install(system, processor)
-
-
-def test_no_platform_at_all() -> None:
-    message = platforms.no_device_message([], {})
-    assert message.startswith("no OpenCL platform")
-    assert platforms.what_to_install(sys.platform, platforms.machine.machine()) in message
-
-
-def test_vendors_that_hide_everything() -> None:
-    message = platforms.no_device_message([], {"OCL_ICD_VENDORS": "/nowhere"})
-    assert "OCL_ICD_VENDORS=/nowhere" in message
-    assert "unset" in message
-
-
-def test_platforms_without_devices_come_each_with_their_reason() -> None:
-    message = platforms.no_device_message(["the first has none", "the second neither"], {})
-    assert "the first has none; the second neither" in message
-
-
-def test_pocl_without_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    blocked = str(tmp_path / "file" / "below")
-    assert f"POCL_CACHE_DIR={blocked}" in platforms.pocl_problem({"POCL_CACHE_DIR": blocked})
-    usable = {"POCL_CACHE_DIR": str(tmp_path)}
-    assert "POCL_DEVICES='gpu'" in platforms.pocl_problem({**usable, "POCL_DEVICES": "gpu"})
-    assert "netcl doctor" in platforms.pocl_problem(usable)
-    monkeypatch.setattr(pocl, "cache_root", lambda: None)
-    assert "XDG_CACHE_HOME" in platforms.pocl_problem({})
-
-
-# The doctor's checks
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "level"),
-    [
-        ("OCL_ICD_VENDORS", "/nowhere/at/all", "error"),
-        ("OCL_ICD_VENDORS", ".", "warning"),
-        ("OCL_ICD_VENDORS", "", None),
-        ("POCL_DEVICES", "basic pthread", None),
-        ("POCL_DEVICES", "cpu-minimal cpu", None),
-        ("POCL_DEVICES", "pthread", "warning"),
-        ("POCL_DEVICES", "basic,pthread", "error"),
-        ("POCL_DEVICES", "", "error"),
-        ("POCL_KERNEL_CACHE", "0", "warning"),
-        ("POCL_KERNEL_CACHE", "1", None),
-        ("PYOPENCL_BUILD_OPTIONS", "-cl-fast-relaxed-math", "error"),
-        ("PYOPENCL_BUILD_OPTIONS", "-g", "warning"),
-        ("POCL_EXTRA_BUILD_FLAGS", "-g -cl-finite-math-only", "error"),
-        ("PYOPENCL_CTX", "0", "warning"),
-        ("HOME", "/home/ada", None),
-    ],
-)
-def test_environment_variables(name: str, value: str, level: str | None) -> None:
-    findings = doctor.check_environment({name: value})
-    assert [each.level for each in findings] == ([] if level is None else [level])
-    for each in findings:
-        assert name in each.what
-        assert each.mend
-
-
-def test_an_unusable_pocl_cache_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    (finding,) = doctor.check_environment({"POCL_CACHE_DIR": str(tmp_path / "file")})
-    assert finding.level == "error"
-    assert doctor.check_environment({"POCL_CACHE_DIR": str(tmp_path)}) == []
-
-
-def bitcode(*block_words: int) -> bytes:
-    """The outline of an LLVM bitcode file: its magic number, and blocks of so many words, strings last."""
-    heads = [0x35, 0x21, 0x5D][-len(block_words) :]  # ENTER_SUBBLOCK for IDENTIFICATION, MODULE, STRTAB
-    blocks = (struct.pack("<II", *each) + bytes(4 * each[1]) for each in zip(heads, block_words, strict=True))
-    return b"BC\xc0\xde" + b"".join(blocks)
-
-
-@pytest.mark.parametrize(("name", "whole"), [("kernel.so", pocl._empty_object()), ("program.bc", bitcode(3, 9, 4))])
-def test_a_file_that_was_cut_anywhere_is_found(tmp_path: Path, name: str, whole: bytes) -> None:
-    path = tmp_path / "AB" / name
-    path.parent.mkdir()
-    path.write_bytes(whole)
-    assert doctor.broken_files(tmp_path) == []
-    missed = []
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        if doctor.broken_files(tmp_path) != [path]:
-            missed.append(size)
-    assert missed == []
-
-
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
-    for name in ("last_accessed", "tempfile_abcdef", "build.log"):
-        (tmp_path / name).touch()
-    (tmp_path / "folder.so").mkdir()
-    assert doctor.broken_files(tmp_path) == []
-
-
-def test_rendering_counts_what_must_be_mended() -> None:
-    ok, warning = doctor.Finding("ok", "fine"), doctor.Finding("warning", "slow", "do this")
-    error = doctor.Finding("error", "broken", "do that")
-    assert doctor.render([ok, warning]).endswith("nothing to mend")
-    assert doctor.render([ok, error, error]).endswith("2 things to mend")
-    assert "→ do that" in doctor.render([error])
-
-
-@posix
-def test_a_device_that_ends_the_process_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = """
-    case "$2" in
-    *"probe(0)"*)
-        echo '{"count": 2, "problems": ["a platform is bare"], "message": ""}'
-        echo '{"index": 0, "name": "Bad"}'
-        echo 'Final linking failed.' >&2
-        kill -ABRT $$ ;;
-    *"probe(1)"*)
-        echo '{"count": 2, "problems": ["a platform is bare"], "message": ""}'
-        echo '{"index": 1, "name": "Good"}'
-        echo '{"index": 1, "name": "Good", "level": "ok", "what": "Good works", "mend": ""}' ;;
-    esac"""
-    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", text)))
-    bare, bad, good = doctor.check_devices()
-    assert bare == doctor.Finding("warning", "a platform is bare")
-    assert bad.level == "error"
-    assert bad.what == "running a kernel on Bad ends the process (SIGABRT): Final linking failed."
-    assert good == doctor.Finding("ok", "Good works")
-
-
-@posix
-def test_a_search_that_ends_the_process_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(program(tmp_path / "python", "kill -SEGV $$")))
-    (finding,) = doctor.check_devices()
-    assert finding.what == "looking for OpenCL devices ends the process (SIGSEGV)"
