@@ -149,8 +149,10 @@ class _Tolerances:
 
 
 def _judge(analytic: float, numeric: float, rtol: float, atol: float) -> float:
-    error = abs(analytic - numeric) / (atol + rtol * abs(numeric))
-    return float("inf") if np.isnan(error) else error
+    difference, allowed = abs(analytic - numeric), atol + rtol * abs(numeric)
+    if not difference:
+        return 0.0
+    return difference / allowed if allowed and not np.isnan(difference / allowed) else float("inf")
 
 
 def _entry(
