@@ -26,7 +26,28 @@ from netcl.memory import Pool
 CROSSOVER = 1 << 15
 """Work (elements touched) from which PoCL's `pthread` is used: a first guess, to be measured per device."""
 
+_PREPARED_KEPT = 1 << 14  # per thread; shapes that change at every step would otherwise pile up
 _KINDS = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU", cl.device_type.ACCELERATOR: "ACCELERATOR"}
+
+
+class Launch:
+    """A kernel with all that stays the same from launch to launch: what changes is its buffers and numbers.
+
+    `arg_types` has None for a buffer and a NumPy scalar type for a number. The kernel takes its buffers first, then its
+    numbers, then the integers `statics`. `size` is the least count of work-items, `work` about how many elements.
+    """
+
+    __slots__ = ("arg_types", "name", "program", "size", "statics", "work")
+
+    def __init__(
+        self, program: str, name: str, arg_types: tuple[Any, ...], statics: tuple[int, ...], size: int, work: int
+    ) -> None:
+        self.program = program
+        self.name = name
+        self.arg_types = (*arg_types, *[np.int64] * len(statics))
+        self.statics = statics
+        self.size = size
+        self.work = work
 
 
 class Device:
@@ -126,6 +147,43 @@ class Device:
         with self.lock:
             cl.enqueue_nd_range_kernel(self._use(work), kernel, ((size + local - 1) // local * local,), (local,))
 
+    def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+        """Enqueue a prepared launch; returns before it has run. The quickest way, taken by every elementwise op."""
+        try:
+            kernel, size, local, large = self._threads.prepared[launch]
+        except (AttributeError, KeyError):
+            kernel, size, local, large = self._prepare(launch)
+        if numbers:
+            kernel.set_args(*buffers, *numbers, *launch.statics)
+        else:
+            place = 0
+            for buffer in buffers:
+                kernel.set_arg(place, buffer)
+                place += 1
+        with self.lock:
+            queue = self._queues[large]
+            if queue is not self._active:
+                self._cross(self._active)
+                self._active = queue
+            cl.enqueue_nd_range_kernel(queue, kernel, size, local)
+
+    def _prepare(self, launch: Launch) -> tuple[cl.Kernel, tuple[int], tuple[int], bool]:
+        """Give this thread a kernel object for one launch alone, on which the statics are set already."""
+        self._refuse_fork()
+        large = launch.work >= CROSSOVER
+        kernel = cl.Kernel(self.build(launch.program, self.cl_devices[-1 if large else 0]), launch.name)
+        kernel.set_scalar_arg_dtypes(launch.arg_types)
+        first = len(launch.arg_types) - len(launch.statics)
+        for place, number in enumerate(launch.statics, first):
+            kernel.set_arg(place, np.int64(number))
+        local = self.local_size
+        size = (launch.size + local - 1) // local * local
+        prepared = self._threads.__dict__.setdefault("prepared", {})
+        if len(prepared) >= _PREPARED_KEPT:
+            prepared.clear()
+        prepared[launch] = kernel, (size,), (local,), large
+        return prepared[launch]
+
     def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:
         self._refuse_fork()
         program, name, large = key
@@ -164,7 +222,7 @@ class Device:
             if program is None:
                 try:
                     # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive. No
-                    # warnings: an op's C is right for floats and idle for integers (`a != a`), which users need not know.
+                    # warnings: an op's C is right for floats and idle for integers (`a != a`): no news to users.
                     options = "-w -cl-kernel-arg-info"
                     with pocl.build_lock():
                         program = cl.Program(self.context, source).build(options, devices=[cl_device])

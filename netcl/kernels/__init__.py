@@ -4,9 +4,9 @@ A kernel here reads operands that have a `layout` (netcl.layout) and a `buffer`,
 tensors or graphs.
 """
 
-from netcl.kernels.elementwise import Formula, evaluate
+from netcl.kernels.elementwise import Formula, Plan, evaluate, execute, prepare
 from netcl.kernels.matmul import matmul
 from netcl.kernels.random import random
 from netcl.kernels.reduce import REDUCTIONS, reduce
 
-__all__ = ["REDUCTIONS", "Formula", "evaluate", "matmul", "random", "reduce"]
+__all__ = ["REDUCTIONS", "Formula", "Plan", "evaluate", "execute", "matmul", "prepare", "random", "reduce"]

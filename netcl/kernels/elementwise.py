@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,20 +10,22 @@ import numpy as np
 from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
-from netcl.device import Device
+from netcl.device import Device, Launch
 from netcl.errors import DTypeError
 from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, broadcast_to, collapse
 
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 _PLANS_KEPT = 4096  # per formula; shapes that change at every step would otherwise pile up
 
 
 class Plan(NamedTuple):
-    """All that one launch needs besides its buffers, worked out once per pattern of operands."""
+    """A prepared launch, and how the numbers among the operands are passed to it."""
 
-    source: str
-    arg_types: tuple[Any, ...]
-    tail: tuple[int, ...]
+    launch: Launch
+    work: np.dtype
+    numeric: bool  # whether some operand is a number
+    conditions: frozenset[int]
 
 
 class Formula:
@@ -37,7 +40,7 @@ class Formula:
     def __init__(self, expression: ex.Expr, variables: Sequence[str] | None = None) -> None:
         self.expr = expression
         self.variables = tuple(ex.variables(expression) if variables is None else variables)
-        self.conditions = {i for i, name in enumerate(self.variables) if _only_chooses(name, expression)}
+        self.conditions = frozenset(i for i, name in enumerate(self.variables) if _only_chooses(name, expression))
         self.plans: dict[Any, Plan] = {}
 
     def __repr__(self) -> str:
@@ -70,41 +73,48 @@ def evaluate(
     buffer = device.pool.allocate(out.nbytes) if into is None else into
     if not out.size:
         return buffer
-    numbers = int if work.kind in "iu" else float
-    args: list[Any] = [buffer]
-    key: list[Any] = [device.index, out, work]
-    for i, operand in enumerate(operands):
-        if isinstance(operand, (int, float)):
-            args.append(_number(bool(operand) if i in formula.conditions else operand, work, numbers))
-            key.append(None)
-        else:
-            args.append(operand.buffer)
-            key.append(operand.layout)
-    plan = formula.plans.get(tuple(key))
-    if plan is None:
-        plan = _remember(formula, tuple(key), _plan(formula, key[3:], out, work))
-    args.extend(plan.tail)
-    device.launch(plan.source, "elementwise", plan.arg_types, out.size, args, out.size)
+    plan = prepare(formula, [None if isinstance(x, (int, float)) else x.layout for x in operands], out, work)
+    execute(device, plan, operands, buffer)
     return buffer
 
 
-def _number(value: float, work: np.dtype, kind: type) -> int | float:
+def prepare(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype) -> Plan:
+    """Return the plan for operands of these layouts (None for a number), made at first need."""
+    key = (out, work, *layouts)
+    plan = formula.plans.get(key)
+    if plan is None:
+        if len(formula.plans) >= _PLANS_KEPT:
+            formula.plans.clear()
+        plan = formula.plans[key] = _plan(formula, layouts, out, work)
+    return plan
+
+
+def execute(device: Device, plan: Plan, operands: Sequence[Operand | int | float], buffer: PooledBuffer) -> None:
+    """Launch a plan on operands that fit it, into a buffer that has room for the result (which is not empty)."""
+    if not plan.numeric:
+        device.run(plan.launch, [buffer, *[x.buffer for x in operands]])  # type: ignore[union-attr]
+        return
+    buffers: list[Any] = [buffer]
+    numbers: list[Any] = []
+    for i, x in enumerate(operands):
+        if isinstance(x, (int, float)):
+            numbers.append(_number(bool(x) if i in plan.conditions else x, plan.work))
+        else:
+            buffers.append(x.buffer)
+    device.run(plan.launch, buffers, numbers)
+
+
+def _number(value: float, work: np.dtype) -> int | float:
     if work.kind == "f":
-        with np.errstate(over="ignore"):
-            return float(work.type(value))  # 1e300 is infinity in float32; pyopencl would raise
+        if work == np.float32 and abs(value) > _FLOAT32_MAX:
+            return math.copysign(math.inf, value)  # pyopencl would raise for what C makes infinite
+        return float(value)
     if work.kind == "b":
         return int(bool(value))
     limits = np.iinfo(work)
     if not limits.min <= value <= limits.max:
         raise DTypeError(f"the number {value!r} does not fit {work}")
-    return kind(value)
-
-
-def _remember(formula: Formula, key: tuple[Any, ...], plan: Plan) -> Plan:
-    if len(formula.plans) >= _PLANS_KEPT:
-        formula.plans.clear()
-    formula.plans[key] = plan
-    return plan
+    return int(value)
 
 
 def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype) -> Plan:
@@ -119,22 +129,23 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
     if scattered:
         stretched.insert(0, out)
     lengths, strides = collapse(out.shape, [layout.element_strides for layout in stretched])
-    tail: list[int] = [out.size, *lengths[1:]] if stretched else [out.size]
+    statics: list[int] = [out.size, *lengths[1:]] if stretched else [out.size]
     walks = iter(zip(stretched, strides, strict=True))
     if scattered:
         view, steps = next(walks)
-        tail += [view.element_offset, *steps]
+        statics += [view.element_offset, *steps]
     for layout, access in zip(layouts, accesses, strict=True):
         if access == "one" and layout is not None:
-            tail.append(layout.element_offset)
+            statics.append(layout.element_offset)
         elif access == "strided":
             view, steps = next(walks)
-            tail += [view.element_offset, *steps]
-    rank = len(lengths)
-    source = _source(formula, layouts, accesses, out.dtype, work, rank, scattered)
-    numbers = [np.uint8 if work.kind == "b" else work.type]
-    arg_types = [None, *(numbers[0] if layout is None else None for layout in layouts), *[np.int64] * len(tail)]
-    return Plan(source, tuple(arg_types), tuple(tail))
+            statics += [view.element_offset, *steps]
+    source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), scattered)
+    count = layouts.count(None)
+    number = np.uint8 if work.kind == "b" else work.type
+    arg_types = (*[None] * (1 + len(layouts) - count), *[number] * count)
+    launch = Launch(source, "elementwise", arg_types, tuple(statics), out.size, out.size)
+    return Plan(launch, work, count > 0, formula.conditions)
 
 
 def _access(layout: Layout | None, out: Layout, scattered: bool) -> str:
@@ -157,7 +168,7 @@ def _source(
 ) -> str:
     """Write the kernel: operands are v0, v1 … so that equal expressions of different ops share one program."""
     t = ctype(work)
-    buffers, tail, loads = [], ["const long n"], []
+    buffers, numbers, tail, loads = [], [], ["const long n"], []
     target = "i"
     if scattered or "strided" in accesses:
         tail += [f"const long d{axis}" for axis in range(1, rank)]
@@ -168,7 +179,7 @@ def _source(
         target = f"o_ + {dot('i', steps)}"
     for i, (layout, access) in enumerate(zip(layouts, accesses, strict=True)):
         if layout is None:
-            buffers.append(f"const {t} v{i}")
+            numbers.append(f"const {t} v{i}")
             continue
         buffers.append(f"__global const {ctype(layout.dtype)}* p{i}")
         place = "i"
@@ -186,7 +197,7 @@ def _source(
     dtypes = [out, work, *(layout.dtype for layout in layouts if layout is not None)]
     lines = "\n    ".join(loads)
     return f"""{preamble(dtypes)}
-__kernel void elementwise(__global {ctype(out)}* out, {", ".join([*buffers, *tail])})
+__kernel void elementwise(__global {ctype(out)}* out, {", ".join([*buffers, *numbers, *tail])})
 {{
     const long i = get_global_id(0);
     if (i >= n) return;

@@ -14,9 +14,9 @@ import numpy as np
 from netcl import expr as ex
 from netcl import layout as lay
 from netcl.errors import DeviceError, DTypeError
-from netcl.kernels import Formula, evaluate
+from netcl.kernels import Formula, Plan, execute, prepare
 from netcl.layout import Layout, Shape
-from netcl.ops.dtypes import BOOL, common
+from netcl.ops.dtypes import BOOL, FLOAT64, common
 from netcl.ops.table import OPS, Op
 from netcl.tensor import Tensor, check_dtype
 
@@ -39,7 +39,7 @@ class Row(Op):
         self.returns_bool = False
         self.mask: str | None = None
         self.note = ""
-        self.signatures: dict[Any, Any] = {}
+        self.plans: dict[Any, tuple[Layout, Plan, bool]] = {}
 
 
 def elementwise(
@@ -94,33 +94,43 @@ def _describe(row: Row, expression: str, partials: Mapping[str, str]) -> str:
 
 def run(name: str, operands: Sequence[Tensor | int | float]) -> Tensor:
     """Run a row's forward kernel on tensors and numbers (at least one tensor)."""
-    row = OPS[name]
-    assert isinstance(row, Row)
-    device = _device(row.name, operands)
-    key = tuple([x.layout if isinstance(x, Tensor) else type(x) for x in operands])
-    signature = row.signatures.get(key)
-    if signature is None:
-        signature = row.signatures[key] = _signature(row, operands)
-    out, work = signature
-    check_dtype(work, device)
-    return Tensor(out, evaluate(device, row.formula, operands, out, work), device)
-
-
-def _device(name: str, operands: Sequence[Any]) -> Any:
-    device = None
+    row: Any = OPS[name]
+    device: Any = None
+    key: list[Any] = []
     for x in operands:
-        if isinstance(x, Tensor):
-            if device is None:
+        if type(x) is Tensor:
+            key.append(x.layout)
+            if x.device is not device:
+                if device is not None:
+                    raise DeviceError(f"{name}: the operands are on two devices, {device.name} and {x.device.name}")
                 device = x.device
-            elif device is not x.device:
-                raise DeviceError(f"{name}: the operands are on two devices, {device.name} and {x.device.name}")
-    return device
+        else:
+            key.append(type(x))
+    signature = tuple(key)
+    found = row.plans.get(signature)
+    if found is None:
+        found = row.plans[signature] = _prepare(row, operands)
+    out, plan, widens = found
+    if widens:
+        check_dtype(plan.work, device)
+    buffer = device.pool.allocate(out.nbytes)
+    if out.size:
+        execute(device, plan, operands, buffer)
+    return Tensor(out, buffer, device)
+
+
+def _prepare(row: Row, operands: Sequence[Any]) -> tuple[Layout, Plan, bool]:
+    """Return what only the layouts decide: the result's, the plan, and whether no operand is as wide as the result."""
+    if len(row.plans) >= 4096:  # shapes that change at every call would otherwise pile up
+        row.plans.clear()
+    out, work = _signature(row, operands)
+    layouts = [x.layout if isinstance(x, Tensor) else None for x in operands]
+    widens = work == FLOAT64 and not any(layout is not None and layout.dtype == FLOAT64 for layout in layouts)
+    return out, prepare(row.formula, layouts, out, work), widens
 
 
 def _signature(row: Row, operands: Sequence[Any]) -> tuple[Layout, np.dtype]:
     """Work out the layout of the result and the dtype to compute in."""
-    if len(row.signatures) >= 4096:  # shapes that change at every call would otherwise pile up
-        row.signatures.clear()
     chosen = [x for arg, x in zip(row.args, operands, strict=True) if arg != row.mask]
     dtypes = [x.dtype for x in chosen if isinstance(x, Tensor)]
     numbers = [type(x) for x in chosen if not isinstance(x, Tensor)]
@@ -137,10 +147,23 @@ def local(row: Row, arg: str) -> ex.Expr:
     return ex.simplify(row.partials[arg])
 
 
+class _Pullback:
+    """g · ∂out/∂arg as a formula, and where its operands come from: g, out, or the operand of the row by number."""
+
+    __slots__ = ("formula", "identity", "index", "plans", "sources")
+
+    def __init__(self, row: Row, arg: str) -> None:
+        self.formula = Formula(ex.simplify(ex.Call("mul", (G, local(row, arg)))))
+        self.identity = self.formula.expr == G
+        self.index = row.args.index(arg)
+        places = {"g": -2, "out": -1} | {name: i for i, name in enumerate(row.args)}
+        self.sources = tuple(places[name] for name in self.formula.variables)
+        self.plans: dict[Any, tuple[Layout, Plan]] = {}
+
+
 @lru_cache(maxsize=512)
-def _pullback(row: Row, arg: str) -> Formula:
-    """Return g · ∂out/∂arg as a formula."""
-    return Formula(ex.simplify(ex.Call("mul", (G, local(row, arg)))))
+def _pullback(row: Row, arg: str) -> _Pullback:
+    return _Pullback(row, arg)
 
 
 def pull(row: Row, arg: str, g: Tensor, out: Tensor, operands: Sequence[Any]) -> Tensor:
@@ -149,17 +172,26 @@ def pull(row: Row, arg: str, g: Tensor, out: Tensor, operands: Sequence[Any]) ->
     Math:    x_bar = unbroadcast(g · ∂out/∂x)
     Shapes:  g and out (*S); the result has the operand's shape and dtype
     """
-    target = operands[row.args.index(arg)]
-    formula = _pullback(row, arg)
-    if formula.expr == G and g.dtype == target.dtype:
+    pullback = _pullback(row, arg)
+    target = operands[pullback.index]
+    if pullback.identity and g.dtype is target.dtype:
         contribution = g
     else:
-        values = dict(zip(row.args, operands, strict=True)) | {"g": g, "out": out}
-        dtype = target.dtype
-        result = lay.contiguous(out.shape, dtype)
-        needed = [values[name] for name in formula.variables]
-        contribution = Tensor(result, evaluate(g.device, formula, needed, result, out.dtype), g.device)
-    return unbroadcast(contribution, target.shape)
+        needed = [g if i == -2 else out if i == -1 else operands[i] for i in pullback.sources]
+        key = (out.layout, target.dtype, *[x.layout if type(x) is Tensor else None for x in needed])
+        found = pullback.plans.get(key)
+        if found is None:
+            if len(pullback.plans) >= 4096:
+                pullback.plans.clear()
+            layout = lay.contiguous(out.shape, target.dtype)
+            found = layout, prepare(pullback.formula, key[2:], layout, out.dtype)
+            pullback.plans[key] = found
+        layout, plan = found
+        buffer = g.device.pool.allocate(layout.nbytes)
+        if layout.size:
+            execute(g.device, plan, needed, buffer)
+        contribution = Tensor(layout, buffer, g.device)
+    return contribution if contribution.shape == target.shape else unbroadcast(contribution, target.shape)
 
 
 def unbroadcast(g: Any, shape: Shape) -> Any:
