@@ -12,37 +12,37 @@ import os
 import struct
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-# The x86-64 psABI levels, highest first, each with the CPU flags (as Linux prints them) that it adds.
-# Source: System V ABI, AMD64 supplement, table 3.1. Clang accepts the levels as CPU names since LLVM 12.
-_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("x86-64-v4", frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())),
-    ("x86-64-v3", frozenset("avx avx2 bmi1 bmi2 f16c fma abm movbe".split())),
-    ("x86-64-v2", frozenset("cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3".split())),
+# PoCL's built-in functions come compiled for these CPUs, one library each; PoCL takes the last that fits the host.
+# Code for another name does not inline them (exp in a scalar kernel: 8 times slower), and with a lesser one it dies.
+# Flags as Linux prints them. Source: kernellib_feature_map in PoCL's pocl_llvm_utils.cc.
+_LIBRARIES: tuple[tuple[str, frozenset[str]], ...] = (
+    ("x86-64", frozenset()),
+    ("core2", frozenset("ssse3 cx16".split())),
+    ("penryn", frozenset("sse4_1 cx16".split())),
+    ("sandybridge", frozenset("avx cx16 popcnt".split())),
+    ("ivybridge", frozenset("avx cx16 popcnt f16c".split())),
+    ("bdver1", frozenset("avx cx16 popcnt xop fma4".split())),
+    ("haswell", frozenset("avx avx2 cx16 popcnt abm f16c fma bmi1 bmi2".split())),
+    ("skylake-avx512", frozenset("avx512f".split())),
 )
 _UNKNOWN = b"generic\0"
 _RECORD_BYTES = 1024  # PoCL 3.0's device record ends there; the name's pointer was seen at byte 640
 _names: list[ctypes.Array[ctypes.c_char]] = []  # PoCL keeps the pointers for the life of the process
 
 
-def psabi_level(flags: Iterable[str]) -> str:
-    """Return the highest x86-64 level whose features are all among `flags`.
+def library_cpu(flags: Iterable[str]) -> str:
+    """Return the CPU that PoCL's built-in functions were compiled for, on a host with these flags.
 
-    >>> psabi_level(["sse2"])
+    >>> library_cpu(["sse2"])
     'x86-64'
     """
     have = frozenset(flags)
-    level = "x86-64"
-    for name, added in reversed(_LEVELS):
-        if not added <= have:
-            break
-        level = name
-    return level
+    return [name for name, needed in _LIBRARIES if needed <= have][-1]
 
 
 def name_unknown_cpus(devices: Sequence[cl.Device]) -> int:
@@ -56,7 +56,7 @@ def name_unknown_cpus(devices: Sequence[cl.Device]) -> int:
     offsets = {device.int_ptr: _find_name(device.int_ptr) for device in devices}
     if not any(offset is not None for offset in offsets.values()):
         return 0
-    name = ctypes.create_string_buffer(psabi_level(_cpu_flags()).encode())
+    name = ctypes.create_string_buffer(library_cpu(_cpu_flags()).encode())
     _names.append(name)
     replaced = 0
     for record, offset in offsets.items():
@@ -92,7 +92,6 @@ def _find_name(record: int) -> int | None:
 
 
 def _cpu_flags() -> list[str]:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
-            return line.partition(":")[2].split()
-    return []
+    with open("/proc/cpuinfo") as lines:  # read as far as needed: the kernel writes a page per core
+        found = next((line for line in lines if line.startswith("flags")), "")
+    return found.partition(":")[2].split()
