@@ -7,6 +7,7 @@ from typing import Any
 
 from netcl.methods import ArrayMethods
 from netcl.ops import OPS
+from netcl.ops.indexing import frozen
 
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
@@ -46,7 +47,7 @@ def _transpose(self: Any, *axes: Any) -> Any:
 
 
 def _getitem(self: Any, key: Any) -> Any:
-    return OPS["getitem"](self, key)
+    return OPS["getitem"](self, frozen(key))
 
 
 def _iterate(self: Any) -> Iterator[Any]:

@@ -65,8 +65,13 @@ __kernel void add_rows(__global {t}* out, __global const {t}* rows, __global con
     if (i >= n) return;
     const long v = i / width;
     {t} sum = 0;
-    for (long k = v ? ends[v - 1] : 0; k < ends[v]; k++)
-        sum += rows[order[k] * width + i % width];
+    /* Runs of their own, so that the error of a long sum grows by the run. */
+    for (long k = v ? ends[v - 1] : 0; k < ends[v];) {{
+        {t} run = 0;
+        for (const long last = min(k + 256, ends[v]); k < last; k++)
+            run += rows[order[k] * width + i % width];
+        sum += run;
+    }}
     out[i] = sum;
 }}
 """

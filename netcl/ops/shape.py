@@ -10,7 +10,7 @@ import numpy as np
 from netcl import expr as ex
 from netcl import layout as lay
 from netcl.device import Device
-from netcl.errors import IndexingError, ShapeError
+from netcl.errors import ShapeError
 from netcl.kernels import Formula, evaluate
 from netcl.layout import Shape
 from netcl.ops.rows import unbroadcast
@@ -26,6 +26,11 @@ def contiguous(a: Tensor) -> Tensor:
         return a
     layout = lay.contiguous(a.shape, a.dtype)
     return Tensor(layout, evaluate(a.device, _COPY, [a], layout, a.dtype), a.device)
+
+
+def copy_into(result: Tensor, target: lay.Layout, a: Tensor) -> None:
+    """Write `a` into a part of a tensor that was just made, and that nothing else can see yet."""
+    evaluate(a.device, _COPY, [a], target, target.dtype, result.buffer)
 
 
 def as_shape(op: str, shape: Any) -> Shape:
@@ -94,51 +99,6 @@ def broadcast_to(a: Tensor, shape: int | Sequence[int]) -> Tensor:
 @broadcast_to.vjp("a", "sum {out.shape} → {a.shape}")
 def _(g: Any, out: Any, a: Any, shape: Any) -> Any:
     return unbroadcast(g, a.shape)
-
-
-@structural("a", linear=True)
-def getitem(a: Tensor, key: Any) -> Tensor:
-    """Basic indexing: integers, slices, `...` and None. A view.
-
-    Raises:  IndexingError naming the index and the shape
-    """
-    return a.view(lay.index(a.layout, _basic(key)))
-
-
-def _basic(key: Any) -> Any:
-    for one in key if isinstance(key, tuple) else (key,):
-        basic = one is None or one is Ellipsis or isinstance(one, (int, np.integer, slice))
-        if not basic or isinstance(one, (bool, np.bool_)):
-            raise IndexingError(
-                f"an index is made of integers, slices, ... and None, not {type(one).__name__} ({one!r})"
-            )
-    return key
-
-
-@getitem.vjp("a", "place into zeros {a.shape}")
-def _(g: Any, out: Any, a: Any, key: Any) -> Any:
-    return place(g, a.shape, key)
-
-
-@structural("a", linear=True)
-def place(a: Tensor, shape: Sequence[int], key: Any) -> Tensor:
-    """Return zeros of `shape` with `a` at the index `key`: the transpose of getitem.
-
-    Math:    out[key] = a, 0 elsewhere
-    """
-    result = Tensor.full(as_shape("place", shape), 0, a.dtype, a.device)
-    target = lay.index(result.layout, _basic(key))
-    if target.shape != a.shape:
-        raise ShapeError(
-            f"place: {a.shape} does not fit index {key!r} of {tuple(shape)}, which has shape {target.shape}"
-        )
-    evaluate(a.device, _COPY, [a], target, a.dtype, result.buffer)
-    return result
-
-
-@place.vjp("a", "take from {out.shape} → {a.shape}")
-def _(g: Any, out: Any, a: Any, shape: Any, key: Any) -> Any:
-    return getitem(g, key)
 
 
 @structural("a", linear=True)
