@@ -16,29 +16,60 @@ from netcl.autograd.push import push, push_custom
 from netcl.autograd.site import here
 from netcl.errors import ArgumentError
 from netcl.ops import Op, Row
+from netcl.ops.rows import run
 from netcl.ops.table import interpret
 from netcl.tensor import Tensor
 
 _ARRAYS = (Tensor, Node, Dual)
+_NUMBERS = frozenset({float, int, bool})
 _ROW_OPERANDS = (*_ARRAYS, float, int)
 
 
 def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run an op; return a Node if recording is on and some argument is a Node that requires grad, else a Tensor."""
-    args = _coerce(op, args)
-    if modes.depth:
-        level = max(map(level_of, args), default=0)
-        if level:
-            return _nested(op, args, attrs, level)
-    parents = [x for x in args if type(x) is Node and x.requires_grad]
-    values = tuple([x.value if type(x) is Node else x for x in args])
-    out = op.function(*values, **attrs)
-    if not parents or not modes.recording or out.dtype.kind != "f":
+    values: list[Any] = []
+    parents: list[Node] = []
+    wanted: list[int] = []
+    place, arrays = 0, False
+    for x in args:
+        kind = type(x)
+        if kind is Node:
+            arrays = True
+            values.append(x.value)
+            if x.requires_grad:
+                parents.append(x)
+                wanted.append(place)
+        else:
+            arrays = arrays or kind is Tensor
+            if kind is not Tensor and (kind not in _NUMBERS or not isinstance(op, Row)):
+                return _record_coerced(op, args, attrs)
+            values.append(x)
+        place += 1
+    if not arrays or modes.depth:
+        return _record_coerced(op, args, attrs)
+    out = run(op, values) if isinstance(op, Row) else op.function(*values, **attrs)
+    if not parents or not modes.recording or out.layout.dtype.kind != "f":
         if modes.anomaly:
             anomaly.check_forward(op.name, out, values, here())
         return out
-    wanted = [i for i, x in enumerate(args) if type(x) is Node and x.requires_grad]
     return make_node(out, OpPullback(op, values, out, attrs, wanted, True), parents, op.name, args, attrs)
+
+
+def _record_coerced(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Run an op on anything that can be made a tensor, and on the nodes and duals of transforms."""
+    args = _coerce(op, args)
+    level = max(map(level_of, args), default=0) if modes.depth else 0
+    if level:
+        return _nested(op, args, attrs, level)
+    wanted = [i for i, x in enumerate(args) if isinstance(x, Node) and x.requires_grad]
+    values = [x.value if isinstance(x, Node) else x for x in args]
+    out = op.function(*values, **attrs)
+    if not wanted or not modes.recording or out.dtype.kind != "f":
+        if modes.anomaly:
+            anomaly.check_forward(op.name, out, values, here())
+        return out
+    grad_fn = OpPullback(op, values, out, attrs, wanted, True)
+    return make_node(out, grad_fn, [args[i] for i in wanted], op.name, args, attrs)
 
 
 def level_of(x: Any) -> int:
@@ -111,20 +142,22 @@ def apply_op(
     """
     name = op_name or getattr(fn, "__name__", "custom")
 
-    def run(*args: Any) -> Any:
+    def apply(*args: Any) -> Any:
         level = max(map(level_of, args), default=0)
         if any(type(x) is Dual and x.level == level for x in args):
-            return push_custom(name, run, jvp, args, level)
+            return push_custom(name, apply, jvp, args, level)
         mine = [i for i, x in enumerate(args) if isinstance(x, Node) and x.level == level]
         values = [x.value if i in mine else x for i, x in enumerate(args)]
-        out = run(*values) if any(isinstance(x, (Node, Dual)) for x in values) else _result(name, fn(*values))
+        out = apply(*values) if any(isinstance(x, (Node, Dual)) for x in values) else _result(name, fn(*values))
         wanted = [i for i in mine if args[i].requires_grad]
         if not wanted or not modes.recording or out.dtype.kind != "f":
+            if modes.anomaly and isinstance(out, Tensor):
+                anomaly.check_forward(name, out, values, here())
             return out
         pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable, level)
         return make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape, level)
 
-    return run(*args)
+    return apply(*args)
 
 
 def _result(name: str, out: Any) -> Tensor:
