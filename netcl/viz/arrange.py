@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from netcl.viz.cards import PAD, ROOMY, SMALL, TIGHT, CardParts, Form, Limits, compose, measure
-from netcl.viz.labels import LANE, level, upright
-from netcl.viz.layout import TIME_LIMIT, Laid, layer, place
-from netcl.viz.shapes import Arrow, Block, Line, Placed, Rect, Shape, Text
+from netcl.viz.cards import LEAST, ROOMY, SMALL, TIGHT, CardParts, Form, Limits, compose, measure
+from netcl.viz.labels import level, upright
+from netcl.viz.layout import PASSING, SEPARATION, TIME_LIMIT, Laid, layer, place
+from netcl.viz.shapes import Arrow, Block, Line, Placed, Rect, Shape, Text, ink
 from netcl.viz.text import shorten, width
 from netcl.viz.views import GraphView
 
@@ -21,6 +21,7 @@ ROOM = PAGE * SMALL / LEAST_TEXT - 2  # units that can be drawn on a page with t
 MARGIN = 14.0
 _SEED_HEIGHT = 50.0
 _LEGEND_HEIGHT = 34.0
+_LEAST_WIDTH = 500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +51,45 @@ class _Plan:
     form: Form
     limits: Limits
     balanced: bool = True
+    lean: bool = False
+    room: float = float("inf")  # a row that is wider sends cards one row up
+
+
+_NARROWEST = _Plan(True, "stack", TIGHT, balanced=False, lean=True)
 
 
 def arrange(view: GraphView, direction: Direction = "auto", time_limit: float = TIME_LIMIT) -> Scene:
     """Arrange a picture that can be read on a page: the first plan that fits, else the narrowest.
 
-    Raises:  NoLayout
+    Raises:  NoLayoutError
     """
+    if not view.edges:
+        return _whole(view, _Plan(True, "side", ROOMY), time_limit)
     best: Scene | None = None
+    room = ROOM - 2 * MARGIN
     for plan in _plans(view, direction):
-        room = ROOM - 2 * MARGIN
-        for _ in range(3):
+        scene = _build(view, plan, room, time_limit)
+        if scene is not None and scene.width <= ROOM:
+            return scene
+        if scene is not None and (best is None or scene.width < best.width):
+            best = scene
+    if best is not None and direction == "lr":
+        return best
+    for limits in (TIGHT, LEAST):  # rows with fewer cards than would stand there
+        for share in (1.0, 0.8, 0.6, 0.4):
+            plan = replace(_NARROWEST, limits=limits, room=room * share)
             scene = _build(view, plan, room, time_limit)
+            if scene is not None and scene.width <= ROOM:
+                return scene
             if scene is not None and (best is None or scene.width < best.width):
                 best = scene
-            if scene is None or scene.width <= ROOM or not plan.upright:
-                break
-            room *= 0.8
-        if best is not None and best.width <= ROOM:
-            return best
-    assert best is not None
-    return best
+    return best or _whole(view, replace(_NARROWEST, room=room), time_limit)
+
+
+def _whole(view: GraphView, plan: _Plan, time_limit: float) -> Scene:
+    scene = _build(view, plan, float("inf"), time_limit)
+    assert scene is not None
+    return scene
 
 
 def _plans(view: GraphView, direction: Direction) -> list[_Plan]:
@@ -84,9 +103,11 @@ def _plans(view: GraphView, direction: Direction) -> list[_Plan]:
         _Plan(True, "side", ROOMY, balanced=False),
         _Plan(True, "side", TIGHT),
         _Plan(True, "side", TIGHT, balanced=False),
-        _Plan(True, "stack", TIGHT, balanced=False),
+        _Plan(True, "side", TIGHT, balanced=False, lean=True),
+        _NARROWEST,
+        replace(_NARROWEST, limits=LEAST),
     ]
-    return {"lr": across + down[-1:], "td": down, "auto": across + down}[direction]
+    return {"lr": across, "td": down, "auto": across + down}[direction]
 
 
 def _build(view: GraphView, plan: _Plan, room: float, time_limit: float) -> Scene | None:
@@ -103,14 +124,12 @@ def _build(view: GraphView, plan: _Plan, room: float, time_limit: float) -> Scen
             labels[edge.key] = level(edge, plan.limits, view.ran)
     sizes = {key: block.width if plan.upright else block.height for key, block in cards.items()}
     beside = {key: block.width if plan.upright else block.height for key, block in labels.items()}
-    rows = layer(view, sizes, beside, room if plan.upright else float("inf"))
+    rows = layer(view, sizes, beside, plan.room)
     if not plan.upright:
         cards = _even(cards, parts, rows, plan)
-        if _length(view, cards, labels, rows) > room:
-            return None
-    elif plan.form == "side" and plan.balanced and _crowded(view, rows, cards, labels, room):
+    if (_breadth if plan.upright else _length)(view, cards, labels, rows) > room:
         return None
-    laid = place(view, rows, cards, labels, plan.upright, time_limit)
+    laid = place(view, rows, cards, labels, plan.upright, plan.lean, time_limit)
     return _scene(view, plan, cards, labels, laid)
 
 
@@ -119,12 +138,20 @@ def _cards(view: GraphView, plan: _Plan, parts: Mapping[int, CardParts]) -> dict
     if plan.form == "wide":
         columns = (max(part.columns[0] for part in parts.values()), max(part.columns[1] for part in parts.values()))
     cards = {key: compose(part, plan.form, columns) for key, part in parts.items()}
+    if plan.form != "wide":
+        ops = [key for key in cards if view.cards[key].kind in ("op", "root")]
+        widest = max((cards[key].width for key in ops), default=0.0)
+        for key in ops:  # nearly equal cards are made equal: calmer to look at
+            if 0.75 * widest <= cards[key].width < widest:
+                cards[key] = compose(parts[key], plan.form, (widest, 0.0))
     if view.seed and view.root in cards:
         cards[view.root] = _with_seed(cards[view.root], view.seed, plan)
     return cards
 
 
-def _even(cards: dict[int, Block], parts: Mapping[int, CardParts], rows: Mapping[int, int], plan: _Plan) -> dict[int, Block]:
+def _even(
+    cards: dict[int, Block], parts: Mapping[int, CardParts], rows: Mapping[int, int], plan: _Plan
+) -> dict[int, Block]:
     """Cards of one column get one width."""
     widest: dict[int, float] = {}
     for key, block in cards.items():
@@ -183,14 +210,19 @@ def _length(view: GraphView, cards: Mapping[int, Block], labels: Mapping[int, Bl
     return sum(columns.values()) + 16.0 * (len(columns) - 1)
 
 
-def _crowded(
-    view: GraphView, rows: Mapping[int, int], cards: Mapping[int, Block], labels: Mapping[int, Block], room: float
-) -> bool:
-    """Whether labels with their lanes in the middle are wider than a row allows."""
+def _breadth(
+    view: GraphView, cards: Mapping[int, Block], labels: Mapping[int, Block], rows: Mapping[int, int]
+) -> float:
+    """How wide a picture that runs down will be at least."""
     used: dict[int, float] = {}
+    for key, block in cards.items():
+        used[2 * rows[key]] = used.get(2 * rows[key], 0.0) + block.width + SEPARATION
     for edge in view.edges:
-        used[rows[edge.child]] = used.get(rows[edge.child], 0.0) + labels[edge.key].width + 18.0
-    return max(used.values(), default=0.0) - 18.0 > room
+        band = 2 * rows[edge.child] - 1
+        used[band] = used.get(band, 0.0) + labels[edge.key].width + SEPARATION
+        for passed in range(2 * rows[edge.parent] + 1, band):
+            used[passed] = used.get(passed, 0.0) + PASSING + SEPARATION
+    return max(used.values()) - SEPARATION
 
 
 def _scene(view: GraphView, plan: _Plan, cards: Mapping[int, Block], labels: Mapping[int, Block], laid: Laid) -> Scene:
@@ -200,28 +232,33 @@ def _scene(view: GraphView, plan: _Plan, cards: Mapping[int, Block], labels: Map
         return x + MARGIN, y + MARGIN + _LEGEND_HEIGHT
 
     placed = tuple(Placed(*at(laid.cards[card.key]), cards[card.key], card.key) for card in view.cards)
-    beside = tuple(Placed(*at(laid.labels[edge.key]), labels[edge.key], edge.key) for edge in view.edges)
-    routes = []
-    tails = {key: block.tail for key, block in cards.items()}
+    beside, routes = [], []
     for edge in view.edges:
-        label = labels[edge.key]
+        label, child = labels[edge.key], cards[edge.child]
         half = (label.lanes[1] - label.lanes[0]) / 2
-        ahead = tuple(at((along, across - half)) for along, across in laid.routes[edge.key])
-        back = tuple(at((along, across + half)) for along, across in reversed(laid.routes[edge.key]))
+        aside = sum(child.lanes) / 2 - child.width / 2 if plan.form == "wide" else 0.0  # lanes run through the slots
+        ahead = tuple(at((along, across - half + aside)) for along, across in laid.routes[edge.key])
+        back = tuple(at((along, across + half + aside)) for along, across in reversed(laid.routes[edge.key]))
         routes.append(Route(edge.key, ahead, back if edge.needs_grad else ()))
-    wide, high = (laid.across, laid.along) if plan.upright else (laid.along, laid.across)
-    wide = max(wide, 400.0 - 2 * MARGIN)
-    shift = max((wide - (laid.across if plan.upright else laid.along)) / 2, 0.0)
-    scene = Scene(wide + 2 * MARGIN, high + 2 * MARGIN + _LEGEND_HEIGHT, plan.upright, placed, beside, tuple(routes))
-    del tails
-    return _shifted(scene, shift)
+        along, across = laid.labels[edge.key]
+        beside.append(Placed(*at((along, across + aside)), label, edge.key))
+    high = laid.along if plan.upright else laid.across
+    scene = Scene(0.0, high + 2 * MARGIN + _LEGEND_HEIGHT, plan.upright, placed, tuple(beside), tuple(routes))
+    return _centred(scene)
 
 
-def _shifted(scene: Scene, by: float) -> Scene:
-    if by <= 0:
-        return scene
+def _centred(scene: Scene) -> Scene:
+    """The scene as wide as what is drawn, and no narrower than its legend."""
+    edges = [(card.x, card.right) for card in scene.cards]
+    for label in scene.labels:
+        edges += [(label.x + left, label.x + right) for left, right in map(ink, label.block.shapes)]
+    edges += [(min(x), max(x)) for route in scene.routes for x in [[x for x, _ in (*route.forward, *route.backward)]]]
+    left, right = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
+    wide = max(right - left + 2 * MARGIN, _LEAST_WIDTH)
+    by = (wide - right - left) / 2
     return replace(
         scene,
+        width=wide,
         cards=tuple(replace(each, x=each.x + by) for each in scene.cards),
         labels=tuple(replace(each, x=each.x + by) for each in scene.labels),
         routes=tuple(
@@ -229,6 +266,3 @@ def _shifted(scene: Scene, by: float) -> Scene:
             for r in scene.routes
         ),
     )
-
-
-__all__ = ["LANE", "PAD", "Direction", "Route", "Scene", "arrange"]

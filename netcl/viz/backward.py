@@ -45,9 +45,7 @@ class Backward:
         self.operand_exprs, self.displays = operand_exprs, displays
         self.ran = root.pass_id != 0 and root.grad is not None
         self.notes: list[str] = []
-        self.grads: dict[Node, np.ndarray] = {
-            node: gradient(node).to_host() for node in nodes if node.grad is not None
-        }
+        self.grads: dict[Node, np.ndarray] = {node: gradient(node).to_host() for node in nodes if node.grad is not None}
         self.views = {node: view(array) for node, array in self.grads.items()}
         self.contributions: dict[Node, list[Contribution]] = {}
         self.arrivals: dict[Node, list[Contribution]] = {node: [] for node in nodes}
@@ -147,7 +145,8 @@ class Backward:
         if node is self.root:
             return Slot(state, array)
         total, note = self._total(node, hidden_uses)
-        return Slot(state, array, self.formula(node), total, note)
+        formula = "" if "over calls" in total else self.formula(node)  # it would stand beside another number
+        return Slot(state, array, formula, total, note)
 
     def _empty(self, node: Node, tape: Tape | None) -> Slot:
         leaf = node.grad_fn is None

@@ -36,7 +36,8 @@ class Limits:
 
 
 ROOMY = Limits(slot=310.0, title=330.0, label=200.0)
-TIGHT = Limits(slot=150.0, title=220.0, label=120.0, rows=4)
+TIGHT = Limits(slot=168.0, title=220.0, label=136.0, rows=4)
+LEAST = Limits(slot=134.0, title=160.0, label=100.0, rows=4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class _Part:
     lines: tuple[tuple[str, float, str, bool, bool], ...]  # text, size, colour, bold, mono
     array: ArrayView | None
     lane: str
+    heads: int  # lines above the numbers
 
 
 def wrap(text: str, room: float, size: float, *, bold: bool = False, most: int = 3) -> list[str]:
@@ -113,26 +115,36 @@ def _part(
         wide = _grid_width(shown)
     else:
         wide = 0.0
-        for text in _summary(shown):
-            lines.append((shorten(text, room, SMALL, mono=True), SMALL, "ink", False, True))
+        for text in _summary(shown, room):
+            lines.append((shorten(text, room, SMALL), SMALL, "ink", False, False))
         if shown is not None and shown.bars:
             body, wide = _BARS_HEIGHT, len(shown.bars) * _BAR
-    feet = [(line, SMALL, c, c == "backward", False) for text, c in below for line in wrap(text, min(room, 190.0), SMALL)]
+    pieces = [(piece, c) for text, c in below for piece in text.replace(", ", ",\n").split("\n")]
+    above = len(lines)
+    feet = [
+        (line, SMALL, c, c == "backward", False) for text, c in pieces for line in wrap(text, min(room, 150.0), SMALL)
+    ]
     every = [*lines, *feet]
     wide = max([wide, *(width(t, s, bold=b, mono=m) for t, s, _, b, m in every)])
     height = len(every) * LINE_HEIGHT + body + 10
-    return _Part(min(wide, room) + 2 * SLOT_PAD, height, tuple(every), shown, lane)
+    return _Part(min(wide, room) + 2 * SLOT_PAD, height, tuple(every), shown, lane, above)
 
 
-def _summary(array: ArrayView | None) -> list[str]:
+def _summary(array: ArrayView | None, room: float) -> list[str]:
     if array is None:
         return []
     if array.size == 0:
         return ["no entries"]
     if array.uniform is not None:
         return [f"{array.uniform}", "at every entry"]
-    pairs = [f"{name} {text}" for name, text in array.stats]
-    return [" ".join(pairs[i : i + 2]) for i in range(0, len(pairs), 2)]
+    lines = [""]
+    for name, text in array.stats:
+        longer = f"{lines[-1]} {name} {text}".strip()
+        if width(longer, SMALL) <= room and lines[-1].count(" ") < 3:
+            lines[-1] = longer
+        else:
+            lines.append(f"{name} {text}")
+    return [line for line in lines if line]
 
 
 def _draw_part(part: _Part, x: float, y: float, wide: float, high: float) -> list[Shape]:
@@ -140,7 +152,7 @@ def _draw_part(part: _Part, x: float, y: float, wide: float, high: float) -> lis
     at = y + 15
     cells_drawn = False
     for index, (text, size, colour, bold, mono) in enumerate(part.lines):
-        if not cells_drawn and (index == _heads(part)):
+        if not cells_drawn and (index == part.heads):
             at += _draw_body(part, x, at - 11, wide, shapes)
             cells_drawn = True
         shapes.append(Text(x + wide / 2, at, text, size, colour, "middle", bold, mono))
@@ -148,13 +160,6 @@ def _draw_part(part: _Part, x: float, y: float, wide: float, high: float) -> lis
     if not cells_drawn:
         _draw_body(part, x, at - 11, wide, shapes)
     return shapes
-
-
-def _heads(part: _Part) -> int:
-    """How many lines stand above the numbers."""
-    above = 1 + sum(1 for text, *_ in part.lines[1:2] if text.startswith("= "))
-    array = part.array
-    return above + (len(_summary(array)) if array is not None and not array.cells else 0)
 
 
 def _draw_body(part: _Part, x: float, y: float, wide: float, shapes: list[Shape]) -> float:
@@ -202,6 +207,11 @@ def meta(card: Card) -> str:
     return " · ".join(part for part in (kind, shape_text(card.shape), card.dtype, card.use) if part)
 
 
+def _under_title(card: Card) -> tuple[str, ...]:
+    unneeded = card.slot is not None and card.slot.state == "not needed"
+    return (*card.lines, *card.badges, *((SLOT_TEXT["not needed"],) if unneeded else ()))
+
+
 @dataclass(frozen=True, slots=True)
 class CardParts:
     """A card measured but not yet composed; `columns` are the widths that its parts ask for."""
@@ -221,11 +231,11 @@ class CardParts:
 def measure(card: Card, limits: Limits) -> CardParts:
     """Decide what a card shows, and how wide its parts are."""
     slots = [] if card.kind in ("fold", "use") else [_value_part(card, limits)]
-    if card.slot is not None:
+    if card.slot is not None and card.slot.state != "not needed":
         slots.append(_slot_part(card, card.slot, limits))
     title = min(width(card.title, TITLE, bold=True), limits.title)
     said = min(width(meta(card), SMALL), limits.title)
-    extra = [width(line, SMALL) for line in (*card.lines, *card.badges)]
+    extra = [width(line, SMALL) for line in _under_title(card)]
     return CardParts(card, limits, tuple(slots), title, min(max([said, *extra]), limits.title))
 
 
@@ -242,19 +252,17 @@ def compose(parts: CardParts, form: Form, columns: tuple[float, float] | None = 
     across = count if form == "side" else 1
     slots_wide = across * slot + max(across - 1, 0) * SLOT_GAP
     inner = max(names, slots_wide, columns[0] - 2 * PAD if columns else 0.0)
-    one_line = parts.title + parts.meta + 16 <= inner and not card.lines
+    one_line = parts.title + parts.meta + 16 <= inner and not _under_title(card)
     shapes: list[Shape] = _heading(parts, PAD, inner, one_line)
-    y = PAD + 20 + (0 if one_line or not meta(card) else LINE_HEIGHT) + LINE_HEIGHT * len((*card.lines, *card.badges))
+    y = PAD + 20 + (0 if one_line or not meta(card) else LINE_HEIGHT) + LINE_HEIGHT * len(_under_title(card))
     if count:
         y += 2
     each = (inner - (across - 1) * SLOT_GAP) / max(across, 1)
-    lanes = []
     tall = max((part.height for part in parts.slots), default=0.0)
     for i, part in enumerate(parts.slots):
         high = tall if form == "side" else part.height
         x = PAD + (i * (each + SLOT_GAP) if form == "side" else 0.0)
         shapes += _draw_part(part, x, y, each, high)
-        lanes.append((x + each / 2, y + high / 2))
         if form == "stack" or i == count - 1:
             y += high + (6 if i < count - 1 else 0)
     return _framed(card, inner + 2 * PAD, y + PAD - (4 if not count else 0), shapes, (0.0, 0.0))
@@ -263,19 +271,20 @@ def compose(parts: CardParts, form: Form, columns: tuple[float, float] | None = 
 def _compose_wide(parts: CardParts, columns: tuple[float, float]) -> Block:
     names, slot = columns
     high = max((part.height for part in parts.slots), default=40.0)
-    high = max(high, 44.0 + LINE_HEIGHT * len((*parts.card.lines, *parts.card.badges)))
+    high = max(high, 44.0 + LINE_HEIGHT * len(_under_title(parts.card)))
     top = 7.0
-    shapes = [replace_y(shape, (high - 40) / 2 - 6) for shape in _heading(parts, PAD + 4, names, False)]
-    x = PAD + 4 + names + 18
-    lanes = []
-    for part in parts.slots:
-        shapes += _draw_part(part, x, top, slot, high)
-        lanes.append(x + slot / 2)
-        x += slot + SLOT_GAP
-    return _framed(parts.card, x - SLOT_GAP + top, high + 2 * top, shapes, (lanes[0], lanes[-1]))
+    lines = 2 + len(_under_title(parts.card))
+    shapes = [
+        _lowered(shape, top + (high - lines * LINE_HEIGHT) / 2 - 12) for shape in _heading(parts, PAD + 4, names, False)
+    ]
+    left = PAD + 4 + names + 18
+    lanes = (left + slot / 2, left + slot + SLOT_GAP + slot / 2)
+    for i, part in enumerate(parts.slots):
+        shapes += _draw_part(part, left + i * (slot + SLOT_GAP), top, slot, high)
+    return _framed(parts.card, left + 2 * slot + SLOT_GAP + top, high + 2 * top, shapes, lanes)
 
 
-def replace_y(shape: Shape, by: float) -> Shape:
+def _lowered(shape: Shape, by: float) -> Shape:
     return replace(shape, y=shape.y + by) if isinstance(shape, Text | Rect) else shape
 
 
@@ -290,9 +299,12 @@ def _heading(parts: CardParts, x: float, wide: float, one_line: bool) -> list[Sh
         at = x + wide if one_line else x
         anchor = "end" if one_line else "start"
         shapes.append(Text(at, y, shorten(said, wide, SMALL), SMALL, "muted", anchor))
-    for line, colour in [*((text, "muted") for text in card.lines), *((text, "warn") for text in card.badges)]:
+    for line in _under_title(card):
+        colour = "warn" if line in card.badges else "muted"
         y += LINE_HEIGHT
-        shapes.append(Text(x, y, shorten(line, wide, SMALL, bold=colour == "warn"), SMALL, colour, bold=colour == "warn"))
+        shapes.append(
+            Text(x, y, shorten(line, wide, SMALL, bold=colour == "warn"), SMALL, colour, bold=colour == "warn")
+        )
     return shapes
 
 

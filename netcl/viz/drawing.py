@@ -10,17 +10,19 @@ from typing import Any
 
 from netcl.errors import ArgumentError
 from netcl.viz import svg
-from netcl.viz.arrange import Direction, arrange
+from netcl.viz.arrange import ROOM, Direction, Scene, arrange
 from netcl.viz.dot import to_dot
 from netcl.viz.fallback import write_table
 from netcl.viz.graph import read
-from netcl.viz.layout import TIME_LIMIT, NoLayout
+from netcl.viz.layout import TIME_LIMIT, NoLayoutError
 from netcl.viz.names import caller_frame
 from netcl.viz.palette import theme as find_theme
+from netcl.viz.select import MOST_CARDS
 from netcl.viz.tables import table
 from netcl.viz.views import GraphView
 
 _DIRECTIONS = ("auto", "lr", "td")
+_MOST = (MOST_CARDS, 24, 12)  # a graph that is too wide for a page with all its cards is folded further
 
 
 class Drawing:
@@ -29,19 +31,17 @@ class Drawing:
     `view` is what it shows, as data. Notebooks show `svg`, terminals and screen readers `text`.
     """
 
-    def __init__(self, view: GraphView, direction: Direction, theme: str, time_limit: float) -> None:
+    def __init__(self, view: GraphView, scene: Scene | str, theme: str = "light") -> None:
         self.view = view
-        self._direction, self._theme, self._time_limit = direction, theme, time_limit
+        self._scene, self._theme = scene, theme  # for want of a layout, the reason
 
     @cached_property
     def svg(self) -> str:
         """The picture as one SVG element; a table in its place where it could not be laid out."""
         colours = find_theme(self._theme)
-        try:
-            scene = arrange(self.view, self._direction, self._time_limit)
-        except NoLayout as error:
-            return write_table(self.view, self.text, f"shown as a table: {error}", colours)
-        return svg.write(self.view, scene, colours)
+        if isinstance(self._scene, str):
+            return write_table(self.view, self.text, self._scene, colours)
+        return svg.write(self.view, self._scene, colours)
 
     @cached_property
     def text(self) -> str:
@@ -61,7 +61,9 @@ class Drawing:
         path = Path(path)
         written = {".svg": "svg", ".txt": "text", ".dot": "dot"}
         if path.suffix.lower() not in written:
-            raise ArgumentError(f"a drawing is saved as {', '.join(written)}, not as {path.suffix or 'a file without ending'!r}")
+            raise ArgumentError(
+                f"a drawing is saved as {', '.join(written)}, not as {path.suffix or 'a file without ending'!r}"
+            )
         text = getattr(self, written[path.suffix.lower()])
         path.write_text(text + "\n", encoding="utf-8", newline="\n")
         return path
@@ -103,5 +105,13 @@ def draw(
     if direction not in _DIRECTIONS:
         raise ArgumentError(f"direction is one of {', '.join(_DIRECTIONS)}, not {direction!r}")
     find_theme(theme)
-    view = read(root, names, caller_frame("netcl"))
-    return Drawing(view, direction, theme, time_limit)
+    frame = caller_frame("netcl")
+    for most in _MOST:
+        view = read(root, names, frame, most)
+        try:
+            scene = arrange(view, direction, time_limit)
+        except NoLayoutError as error:
+            return Drawing(view, f"shown as a table: {error}", theme)
+        if scene.width <= ROOM or direction == "lr":
+            break
+    return Drawing(view, scene, theme)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from netcl.viz.arrange import MARGIN, ROOM
+from netcl.viz.arrange import MARGIN, PAGE, ROOM
 from netcl.viz.cards import SMALL
-from netcl.viz.shapes import Rect, Text
-from netcl.viz.svg import SANS, Writer, describe, figure
-from netcl.viz.text import shorten, xml
+from netcl.viz.shapes import Text
+from netcl.viz.svg import Writer
+from netcl.viz.text import shorten
 from netcl.viz.views import GraphView
 
 _LINE = 17.0
@@ -18,14 +18,8 @@ def write_table(view: GraphView, text: str, reason: str, colours: Mapping[str, s
     """The lines of a table, each shortened to the page."""
     lines = [*text.splitlines(), "", reason]
     height = 2 * MARGIN + _LINE * len(lines)
-    title, description = describe(view)
     writer = Writer(colours)
-    writer.parts.append(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{figure(height * 720 / ROOM)}" '
-        f'viewBox="0 0 {figure(ROOM)} {figure(height)}" role="img" aria-label="{xml(title)}" font-family="{SANS}">'
-        f"<title>{xml(title)}</title><desc>{xml(description)}</desc>"
-    )
-    writer.rect(Rect(0, 0, ROOM, height, "page"))
+    writer.open(view, (PAGE, height * PAGE / ROOM), (ROOM, height))
     for i, line in enumerate(lines):
         room = ROOM - 2 * MARGIN
         leading = len(line) - len(line.lstrip(" "))

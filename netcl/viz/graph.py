@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import FrameType
@@ -11,14 +12,14 @@ import numpy as np
 
 from netcl.autograd import Node, Tape, build_topo
 from netcl.errors import ArgumentError
-from netcl.expr import Call, Expr, Num, Var, to_text
+from netcl.expr import Expr, Num, Var, to_text
 from netcl.tensor import Tensor
 from netcl.viz.backward import Backward, operands_of
 from netcl.viz.edges import EdgeWriter
 from netcl.viz.names import find_names, scopes
 from netcl.viz.select import MOST_CARDS, Selection, select
 from netcl.viz.symbolic import size
-from netcl.viz.text import clean, clip, isolate
+from netcl.viz.text import clean, clip
 from netcl.viz.values import ArrayView, view
 from netcl.viz.views import Card, Edge, GraphView, Slot
 from netcl.viz.wording import expression, literal
@@ -52,12 +53,14 @@ def _roots(source: Any) -> list[Node]:
         consumed = {parent for node in source.nodes for parent in node.parents}
         roots = [node for node in source.nodes if node not in consumed]
         if not roots:
-            raise ArgumentError("this tape holds no nodes: nothing that requires grad was computed in it, or it was released")
+            raise ArgumentError(
+                "this tape holds no nodes: nothing that requires grad was computed in it, or it was released"
+            )
         return roots
     if isinstance(source, Tensor):
         raise ArgumentError(
-            f"a Tensor of shape {source.shape} has no graph to draw: no input of it was made with requires_grad=True, or it "
-            "was computed under no_grad or detached"
+            f"a Tensor of shape {source.shape} has no graph to draw: no input of it was made with requires_grad=True, "
+            "or it was computed under no_grad or detached"
         )
     raise ArgumentError(f"draw takes a Node or a Tape, not {type(source).__name__}")
 
@@ -73,7 +76,7 @@ class _Reader:
         self.names = self._find_names(names, frame)
         self.displays: dict[Any, Expr] = {}
         self.titles: dict[Node, str] = {}
-        self._numbered = 0
+        self._numbered: Counter[str] = Counter()
         self.views: dict[int, tuple[Any, ArrayView]] = {}
         self.cards: list[Card] = []
         self.edges: list[Edge] = []
@@ -109,14 +112,14 @@ class _Reader:
         for x in wanted.values():
             name = names.get(x) or (x.name if isinstance(x, Node) else None) or found.get(id(x))
             if name:
-                result[x] = isolate(clip(clean(str(name)), _LONGEST_NAME)) or "?"
+                result[x] = clip(clean(str(name)), _LONGEST_NAME) or "?"
         return result
 
     def _fresh(self, stem: str) -> str:
         taken = set(self.names.values())
         while True:
-            self._numbered += 1
-            name = f"{stem}{self._numbered}"
+            self._numbered[stem] += 1
+            name = f"{stem}{self._numbered[stem]}"
             if name not in taken:
                 return name
 
@@ -132,7 +135,7 @@ class _Reader:
         if node is self.root and node not in self.names:
             self.names[node] = "loss" if "loss" not in self.names.values() else self._fresh("loss")
         if node not in self.names and len(text) <= _LONGEST_INLINE and size(e) <= _INLINE_PARTS:
-            self.names[node] = f"({text})" if isinstance(e, Call) and " " in text else text
+            self.names[node] = text
             self.displays[node], self.titles[node] = e, text
             return
         name = self.names.setdefault(node, "") or self._fresh("t")
@@ -153,7 +156,10 @@ class _Reader:
             if isinstance(x, Node) and x.requires_grad:
                 return Var("…")  # folded away
             value = x.value if isinstance(x, Node) else x
-            return Num(value.to_host().item()) if value.size == 1 else Var("const")
+            if value.size == 1:
+                return Num(value.to_host().item())
+            self.names[x] = self._fresh("const")
+            return Var(self.names[x])
         if isinstance(x, (bool, int, float, np.generic)):
             return Num(x.item() if isinstance(x, np.generic) else x)
         return Var(literal(x))
@@ -200,13 +206,26 @@ class _Reader:
         value = self._view(node.value)
         kind = "root" if node is self.root else "leaf" if leaf else "op"
         slot = self.backward.slot(node, self._hidden_uses(node), self.tape)
-        caption = f"∂{clip(self.names[self.root], 16)}/∂{clip(self.names[node], 20)}"
+        by = clip(self.names[node], 20)
+        named = isinstance(self.displays[node], Var) or by.endswith(")")
+        caption = f"∂{clip(self.names[self.root], 16)}/∂{by if named else f'({by})'}"
         uses = self.chosen.uses.get(node, [])
         many = f"{len(uses)} uses" if len(uses) > 2 else ""
         op = clip(clean(node.op_name or ""), 24) if not leaf else ""
+        lines = ("has a new value since this graph was made",) if self._replaced(node) else ()
+        key, name, title = len(self.cards), self.names[node], self.titles[node]
         return Card(
-            len(self.cards), kind, self.names[node], self.titles[node], op, value.shape, value.dtype, value, slot, caption, many
+            key, kind, name, title, op, value.shape, value.dtype, value, slot, caption, many, lines
         )  # fmt: skip
+
+    def _replaced(self, node: Node) -> bool:
+        """Whether a leaf holds another value than the ops that used it, as after a step of an optimiser."""
+        for child, nth in self.chosen.uses.get(node, []):
+            saved = getattr(child.grad_fn, "saved", ()) if child in self.shown else ()
+            position = self.backward.positions(child)[nth] if saved else 0
+            if position < len(saved) and saved[position] is not node.value:
+                return True
+        return False
 
     def _hidden_uses(self, node: Node) -> int:
         return sum(child not in self.shown for child, _ in self.chosen.uses.get(node, []))
@@ -262,4 +281,3 @@ def _with_badges(cards: Iterable[Card]) -> list[Card]:
             badges[card.key].append(f"{first}backward: {array.badge}" if first else f"gradient: {array.badge}")
             first = ""
     return [replace(card, badges=tuple(badges[card.key])) if badges[card.key] else card for card in cards]
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from netcl.viz.cards import LINE_HEIGHT, NORMAL, SMALL, Limits, wrap
 from netcl.viz.shapes import Block, Text
 from netcl.viz.text import shorten, width
@@ -11,6 +13,7 @@ LANE = 8.0  # half the distance between the two lanes of an edge
 _SPACE = 7.0
 
 Row = tuple[str, float, str, bool]  # text, size, colour, bold
+Sides = tuple[tuple[list[Row], float, Literal["start", "end"]], ...]
 
 
 def _backward_rows(edge: Edge, limits: Limits, ran: bool) -> list[Row]:
@@ -19,14 +22,17 @@ def _backward_rows(edge: Edge, limits: Limits, ran: bool) -> list[Row]:
     colour = "backward" if ran else "off"
     rows: list[Row] = []
     if edge.numbers:
-        return [(text, SMALL, colour, False) for text in wrap(edge.numbers, limits.label, SMALL)]
+        product, _, result = edge.numbers.rpartition(" → ")
+        whole = width(edge.numbers, SMALL) <= limits.label
+        texts = [edge.numbers] if whole else [*wrap(product, limits.label, SMALL), f"→ {result}"]
+        return [(text, SMALL, colour, False) for text in texts]
     if edge.rule:
         rows += [(text, NORMAL, colour, True) for text in wrap(edge.rule, limits.label, NORMAL, bold=True, most=2)]
     if edge.after:
         rows += [(text, SMALL, colour, True) for text in wrap(edge.after, limits.label, SMALL, bold=True, most=2)]
     if edge.contribution is not None:
-        line = "→ " + edge.contribution.line(int(limits.label / 7))
-        rows += [(text, SMALL, colour, False) for text in wrap(line, limits.label, SMALL, most=2)]
+        line = "→ " + edge.contribution.brief(int(limits.label / 8))
+        rows.append((shorten(line, limits.label, SMALL), SMALL, colour, False))
     return rows
 
 
@@ -57,9 +63,10 @@ def upright(edge: Edge, limits: Limits, ran: bool, balanced: bool, spread: float
     down, up = left + lane, left + lane + 2 * lane
     if not edge.needs_grad:
         down = up = left + lane
+    sides: Sides = ((ahead, down - _SPACE, "end"), (back, up + _SPACE, "start"))
     shapes = [
         Text(x, (high - len(rows) * LINE_HEIGHT) / 2 + 12.5 + i * LINE_HEIGHT, text, size, colour, anchor, bold)
-        for rows, x, anchor in ((ahead, down - _SPACE, "end"), (back, up + _SPACE, "start"))
+        for rows, x, anchor in sides
         for i, (text, size, colour, bold) in enumerate(rows)
     ]
     return Block(left + right + 4 * lane, high, tuple(shapes), lanes=(down, up))

@@ -10,23 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 
 import graphviz
 
 from netcl.viz.shapes import Block, Point
-from netcl.viz.views import GraphView
+from netcl.viz.views import Edge, GraphView
 
 TIME_LIMIT = 10.0  # seconds
 _INCH = 72.0
-_SEPARATION = 18.0
+SEPARATION = 18.0
 _LEAST_GAP, _MOST_GAP = 16.0, 52.0
-_PASSING = 40.0  # how wide an edge is that passes beside a card
+PASSING = 40.0  # how wide an edge is that passes beside a card
 _PORT_MARGIN = 22.0
 _PORT_STEP = 36.0
 
 
-class NoLayout(Exception):
+class NoLayoutError(Exception):
     """Graphviz is missing, failed or ran out of time; the caller falls back to a table."""
 
 
@@ -50,18 +51,20 @@ def layer(view: GraphView, sizes: Mapping[int, float], labels: Mapping[int, floa
     incoming: dict[int, float] = {card.key: 0.0 for card in view.cards}
     for edge in view.edges:
         consumers[edge.parent].append(edge.child)
-        incoming[edge.child] += labels[edge.key] + _SEPARATION
+        incoming[edge.child] += labels[edge.key] + SEPARATION
     rows: dict[int, int] = {}
     used: dict[int, list[float]] = {}  # of each row: its cards, and the labels just above them
     for key in _by_depth(consumers):
         row = max((rows[child] + 1 for child in consumers[key]), default=0)
-        wide = sizes[key] + _SEPARATION
-        while row in used and (used[row][0] + wide > room or used[row][1] + incoming[key] > room):
+        wide = sizes[key] + SEPARATION
+        slack = room + SEPARATION
+        while row in used and (used[row][0] + wide > slack or used[row][1] + incoming[key] > slack):
             row += 1
         rows[key] = row
         for passed in range(row):
-            if any(rows[child] < passed < row for child in consumers[key]):
-                used.setdefault(passed, [0.0, 0.0])[0] += _PASSING
+            lanes = sum(rows[child] < passed < row for child in consumers[key])
+            if lanes:
+                used.setdefault(passed, [0.0, 0.0])[0] += lanes * (PASSING + SEPARATION)
         taken = used.setdefault(row, [0.0, 0.0])
         taken[0] += wide
         taken[1] += incoming[key]
@@ -101,11 +104,12 @@ def place(
     cards: Mapping[int, Block],
     labels: Mapping[int, Block],
     upright: bool,
+    lean: bool = False,
     time_limit: float = TIME_LIMIT,
 ) -> Laid:
     """Lay out cards of known size: one run of Graphviz for the order within rows, the rest by arithmetic.
 
-    Raises:  NoLayout
+    Raises:  NoLayoutError
     """
     across = {f"c{key}": (block.width if upright else block.height) for key, block in cards.items()}
     stations: dict[int, list[str]] = {}  # of each edge: what it passes, a label row and a card row in turn
@@ -113,42 +117,67 @@ def place(
         count = 2 * (rows[edge.child] - rows[edge.parent]) - 1
         stations[edge.key] = [f"e{edge.key}_{i}" for i in range(count)]
         for name in stations[edge.key][:-1]:
-            across[name] = _PASSING
+            across[name] = PASSING
         label = labels[edge.key]
         across[stations[edge.key][-1]] = label.width if upright else label.height
-    middles = _middles(view, rows, across, stations, time_limit)
-    return _Plan(view, rows, cards, labels, upright, stations, middles, across).finish()
+    spine = _spine(view, rows, lean)
+    middles = _middles(view, across, stations, spine, lean, time_limit)
+    return _Plan(view, rows, cards, labels, upright, stations, middles, across, spine).finish()
 
 
 def _middles(
     view: GraphView,
-    rows: Mapping[int, int],
     across: Mapping[str, float],
     stations: Mapping[int, Sequence[str]],
+    spine: set[int],
+    lean: bool,
     time_limit: float,
 ) -> dict[str, float]:
     graph = graphviz.Digraph(
-        graph_attr={"nodesep": f"{_SEPARATION / _INCH:.4f}", "ranksep": "0.1", "splines": "false"},
+        graph_attr={"nodesep": f"{SEPARATION / _INCH:.4f}", "ranksep": "0.1", "splines": "false"},
         node_attr={"shape": "box", "fixedsize": "true", "label": "", "height": "0.1"},
         edge_attr={"arrowhead": "none"},
     )
     for card in view.cards:
         graph.node(f"c{card.key}", width=f"{across[f'c{card.key}'] / _INCH:.4f}")
-    for edge in view.edges:
+    if lean:  # side branches all on one side
+        graph.graph_attr["ordering"] = "in"
+    for edge in sorted(view.edges, key=lambda edge: (edge.child, edge.key not in spine)) if lean else view.edges:
         names = stations[edge.key]
         for name in names:
             graph.node(name, width=f"{across[name] / _INCH:.4f}")
         path = [f"c{edge.parent}", *names, f"c{edge.child}"]
-        heavy = "8" if len(names) == 1 else "2"
-        for tail, head in zip(path, path[1:], strict=False):
+        heavy = "20" if edge.key in spine else "1" if len(names) == 1 else "2"
+        for tail, head in pairwise(path):
             graph.edge(tail, head, weight=heavy)
-    last = max(rows.values(), default=0)
-    for card in view.cards:  # cards that lead nowhere stand on the root's row
+    for card in view.cards:  # further results have an edge to one common end, so that all is one graph
         if card.key != view.root and not any(edge.parent == card.key for edge in view.edges):
-            graph.edge(f"c{card.key}", "end", style="invis", minlen=str(1 + 2 * (last - rows[card.key])))
+            graph.edge(f"c{card.key}", "end", style="invis")
             graph.edge(f"c{view.root}", "end", style="invis")
     found = json.loads(_run_dot(graph.source, time_limit))
     return {each["name"]: float(each["pos"].split(",")[0]) for each in found.get("objects", [])}
+
+
+def _spine(view: GraphView, rows: Mapping[int, int], lean: bool) -> set[int]:
+    """Of the edges into each card, the one with the longest history: these are drawn straight, leaves at their side.
+
+    Equals share the place above their child; to `lean` is to put the first there, which takes less room.
+    """
+    parents: dict[int, list[int]] = {card.key: [] for card in view.cards}
+    for edge in view.edges:
+        parents[edge.child].append(edge.parent)
+    height: dict[int, int] = {}
+    for key in sorted(parents, key=lambda key: (rows[key], key)):
+        height[key] = max((height[parent] + 1 for parent in parents[key]), default=0)
+    best: dict[int, list[tuple[int, int]]] = {}
+    for edge in view.edges:
+        best.setdefault(edge.child, []).append((height[edge.parent], edge.key))
+    spine = set()
+    for ranked in best.values():
+        ranked.sort(key=lambda pair: (-pair[0], pair[1]))
+        if lean or len(ranked) == 1 or ranked[0][0] > ranked[1][0]:
+            spine.add(ranked[0][1])
+    return spine
 
 
 class _Plan:
@@ -164,13 +193,47 @@ class _Plan:
         stations: Mapping[int, Sequence[str]],
         middles: Mapping[str, float],
         across: Mapping[str, float],
+        spine: set[int],
     ) -> None:
         self.view, self.rows, self.cards, self.labels, self.upright = view, rows, cards, labels, upright
         self.stations = stations
         self.left = min(middle - across[name] / 2 for name, middle in middles.items() if name in across)
         self.right = max(middle + across[name] / 2 for name, middle in middles.items() if name in across)
         self.middles = {name: middle - self.left for name, middle in middles.items()}
+        self._straighten(across, spine)
         self.lanes = {edge.key: self._lanes(edge.key) for edge in view.edges}
+
+    def _straighten(self, across: Mapping[str, float], spine: set[int]) -> None:
+        """Move labels, where their neighbours leave room, so that lanes run straight from card to card."""
+        bands: dict[int, list[str]] = {}
+        for edge in self.view.edges:
+            first = 2 * self.rows[edge.parent] + 1
+            for i, name in enumerate(self.stations[edge.key]):
+                bands.setdefault(first + i, []).append(name)
+        for names in bands.values():
+            names.sort(key=lambda name: self.middles[name])
+        for edge in self.view.edges:
+            name = self.stations[edge.key][-1]
+            names = bands[2 * self.rows[edge.child] - 1]
+            i, half = names.index(name), across[name] / 2
+            before, after = (names[i - 1] if i else None), (names[i + 1] if i + 1 < len(names) else None)
+            low = self.middles[before] + across[before] / 2 + SEPARATION / 2 + half if before else -1e9
+            high = self.middles[after] - across[after] / 2 - SEPARATION / 2 - half if after else 1e9
+            lane = self._lanes(edge.key)[-1]
+            wish = self.middles[name] + self._straight(edge, lane, spine) - lane
+            if low <= high:
+                self.middles[name] = min(max(wish, low), high)
+
+    def _straight(self, edge: Edge, lane: float, spine: set[int]) -> float:
+        """Where a lane would run without bends, or with the fewest."""
+        ends = []
+        for key in (edge.parent, edge.child) if len(self.stations[edge.key]) == 1 else (edge.child,):
+            reach = self._extent(self.cards[key])[1] / 2 - _PORT_MARGIN
+            ends.append((self.middles[f"c{key}"] - reach, self.middles[f"c{key}"] + reach))
+        if edge.key in spine and len(ends) == 2 and abs(sum(ends[0]) - sum(ends[1])) < 1:
+            return sum(ends[0]) / 2
+        low, high = sorted((max(end[0] for end in ends), min(end[1] for end in ends)))
+        return min(max(lane, low), high)
 
     def _lanes(self, key: int) -> list[float]:
         """Where the lanes of an edge run across, station by station."""
@@ -249,7 +312,7 @@ class _Plan:
             band = 2 * self.rows[edge.child] - 1
             thick[band] = max(thick[band], self._extent(self.labels[edge.key])[0])
             steps = [ports[edge.key][0], *self.lanes[edge.key], ports[edge.key][1]]
-            for i, (one, next_) in enumerate(zip(steps, steps[1:], strict=False)):
+            for i, (one, next_) in enumerate(pairwise(steps)):
                 gap = 2 * self.rows[edge.parent] + i
                 gaps[gap] = max(gaps[gap], min(_LEAST_GAP + 0.3 * abs(next_ - one), _MOST_GAP))
         return thick, gaps
@@ -273,15 +336,15 @@ def _bundled() -> str | None:
 def _run_dot(source: str, time_limit: float) -> str:
     program = _bundled() or shutil.which("dot")
     if program is None:
-        raise NoLayout("neither graphviz-pure nor a system dot is there")
+        raise NoLayoutError("neither graphviz-pure nor a system dot is there")
     try:
         done = subprocess.run(
             [program, "-Tjson0"], input=source, capture_output=True, text=True, encoding="utf-8", timeout=time_limit
         )
     except subprocess.TimeoutExpired:
-        raise NoLayout(f"the layout took more than {time_limit:g} s") from None
+        raise NoLayoutError(f"the layout took more than {time_limit:g} s") from None
     except OSError as error:
-        raise NoLayout(f"Graphviz could not be started: {error.strerror}") from None
+        raise NoLayoutError(f"Graphviz could not be started: {error.strerror}") from None
     if done.returncode != 0:
-        raise NoLayout("Graphviz failed")
+        raise NoLayoutError("Graphviz failed")
     return done.stdout

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from netcl.autograd import Node
 
 MOST_CARDS = 60
-_NEAREST = 18
+_NEAREST = 12
 _MOST_LEAVES = 8
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from netcl.viz.text import width
+
 Point = tuple[float, float]
 
 
@@ -59,6 +61,22 @@ class Arrow:
 
 
 Shape = Text | Rect | Line | Arrow
+
+
+def ink(shape: Shape) -> tuple[float, float]:
+    """The left and right end of a shape; those of a text at most."""
+    if isinstance(shape, Text):
+        wide = width(shape.text, shape.size, bold=shape.bold, mono=shape.mono)
+        left = shape.x - {"start": 0.0, "middle": wide / 2, "end": wide}[shape.anchor]
+        return left, left + wide
+    if isinstance(shape, Rect):
+        return shape.x, shape.x + shape.width
+    points = (
+        shape.points
+        if isinstance(shape, Line)
+        else ((shape.tip[0] - shape.size, 0.0), (shape.tip[0] + shape.size, 0.0))
+    )
+    return min(x for x, _ in points), max(x for x, _ in points)
 
 
 @dataclass(frozen=True, slots=True)

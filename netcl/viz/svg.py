@@ -33,6 +33,16 @@ class Writer:
         self.colours = colours
         self.parts: list[str] = []
 
+    def open(self, view: GraphView, size: Point, units: Point) -> None:
+        """The outermost element, with the picture in words and an opaque ground."""
+        title, description = describe(view)
+        self.parts.append(
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{figure(size[0])}" height="{figure(size[1])}" '
+            f'viewBox="0 0 {figure(units[0])} {figure(units[1])}" role="img" aria-label="{xml(title)}" '
+            f'direction="ltr" font-family="{SANS}"><title>{xml(title)}</title><desc>{xml(description)}</desc>'
+        )
+        self.rect(Rect(0, 0, *units, "page"))
+
     def _colour(self, role: str | tuple[str, str, float]) -> str:
         if isinstance(role, str):
             return self.colours[role]
@@ -93,7 +103,11 @@ class Writer:
         """An arrowhead, as a polygon."""
         (x, y), s = arrow.tip, arrow.size
         dx, dy = {"up": (0, 1), "down": (0, -1), "left": (1, 0), "right": (-1, 0)}[arrow.towards]
-        corners = ((x, y), (x + dx * s + dy * s / 2, y + dy * s + dx * s / 2), (x + dx * s - dy * s / 2, y + dy * s - dx * s / 2))
+        corners = (
+            (x, y),
+            (x + dx * s + dy * s / 2, y + dy * s + dx * s / 2),
+            (x + dx * s - dy * s / 2, y + dy * s - dx * s / 2),
+        )
         points = " ".join(f"{figure(a)},{figure(b)}" for a, b in corners)
         self.parts.append(f'<polygon points="{points}" fill="{self.colours[arrow.colour]}"/>')
 
@@ -125,25 +139,23 @@ def _simplified(points: tuple[Point, ...], upright: bool) -> tuple[Point, ...]:
     return (*kept, points[-1])
 
 
-def _lane(points: tuple[Point, ...], upright: bool, colour: str, dash: str, ahead: bool, tail: float) -> tuple[Shape, ...]:
+def _lane(points: tuple[Point, ...], upright: bool, colour: str, dash: str, ahead: bool) -> tuple[Shape, ...]:
     """A lane and its arrowhead; the line ends where the head begins."""
     head = 8.0
     (x, y) = points[-1]
     sign = 1 if ahead else -1
     tip = (x, y - sign) if upright else (x - sign, y)
     end = (x, y - sign * head) if upright else (x - sign * head, y)
-    line = Line(
-        (*_simplified(points, upright)[:-1], end), colour, 1.6, dash, "upright" if upright else "flat"
-    )
+    line = Line((*_simplified(points, upright)[:-1], end), colour, 1.6, dash, "upright" if upright else "flat")
     towards = ("down" if ahead else "up") if upright else ("right" if ahead else "left")
     return line, Arrow(tip, towards, colour)
 
 
 def route_shapes(route: Route, upright: bool, ran: bool) -> list[Shape]:
     """The lanes of an edge: solid forward, dashed backward."""
-    shapes = list(_lane(route.forward, upright, "forward", "", True, 0.0))
+    shapes = list(_lane(route.forward, upright, "forward", "", True))
     if route.backward:
-        shapes += _lane(route.backward, upright, "backward" if ran else "off", "5 4", False, 0.0)
+        shapes += _lane(route.backward, upright, "backward" if ran else "off", "5 4", False)
     return shapes
 
 
@@ -151,9 +163,8 @@ def legend(view: GraphView, wide: float) -> list[Shape]:
     """What the two kinds of arrow mean."""
     y = MARGIN + 12
     back = "backward" if view.ran else "off"
-    carries = f"backward: ∂{shorten(view.name, 120, SMALL)}/∂(each value)" if view.ran else "backward: not run yet"
-    if any("G" in edge.rule.split() for edge in view.edges):
-        carries += ", G = what arrives"
+    upstream = "upstream gradient G" if any("G" in edge.rule.split() for edge in view.edges) else "upstream gradient"
+    carries = f"backward: {upstream} through each local rule" if view.ran else "backward: not run"
     x2 = MARGIN + 34 + width("forward: values", SMALL) + 24
     return [
         Line(((MARGIN, y - 4), (MARGIN + 20, y - 4)), "forward", 1.6),
@@ -178,14 +189,8 @@ def write(view: GraphView, scene: Scene, colours: Mapping[str, str]) -> str:
     """The whole picture, at most as wide as a page wherever its text can then still be read."""
     writer = Writer(colours)
     height = scene.height + _NOTE_HEIGHT * len(view.notes)
-    title, description = describe(view)
     scale = min(1.0, PAGE / scene.width) if scene.width <= ROOM + 1 else 11 / 12
-    writer.parts.append(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{figure(scene.width * scale)}" height="{figure(height * scale)}" '
-        f'viewBox="0 0 {figure(scene.width)} {figure(height)}" role="img" aria-label="{xml(title)}" font-family="{SANS}">'
-        f"<title>{xml(title)}</title><desc>{xml(description)}</desc>"
-    )
-    writer.rect(Rect(0, 0, scene.width, height, "page"))
+    writer.open(view, (scene.width * scale, height * scale), (scene.width, height))
     writer.shapes(legend(view, scene.width))
     for route in scene.routes:
         writer.shapes(route_shapes(route, scene.upright, view.ran))

@@ -89,4 +89,10 @@ def _product(coefficient: float, factors: Factors) -> Expr:
     number = Num(int(coefficient) if float(coefficient).is_integer() and abs(coefficient) < 2**53 else coefficient)
     if product is None:
         return number
-    return product if coefficient == 1 else Call("neg", (product,)) if coefficient == -1 else Call("mul", (number, product))
+    return (
+        product
+        if coefficient == 1
+        else Call("neg", (product,))
+        if coefficient == -1
+        else Call("mul", (number, product))
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netcl.viz.text import ELLIPSIS, clip, width
+from netcl.viz.text import ELLIPSIS, clip, isolate, width
 from netcl.viz.values import shape_text
 from netcl.viz.views import SLOT_TEXT, Card, Edge, GraphView
 
@@ -13,7 +13,9 @@ def table(view: GraphView) -> str:
     """The table: one row a node, from the loss back to the leaves, and one more for each further contribution."""
     root = view.card(view.root)
     shown = f" = {root.value.line(32)}" if root.value is not None else ""
-    head = [f"{'backward pass' if view.ran else 'forward pass'} of {view.name}{shown}, from the loss back to the leaves"]
+    head = [
+        f"{'backward pass' if view.ran else 'forward pass'} of {view.name}{shown}, from the loss back to the leaves"
+    ]
     head += [] if view.ran else ["backward not run"]
     titles = ["node", "op", "shape", "value", f"∂{clip(view.name, 16)}/∂node", "arrives from"]
     rows = [titles]
@@ -50,7 +52,9 @@ def _gradient(card: Card) -> str:
     if slot is None:
         return ""
     numbers = slot.array.line(30) if slot.array is not None else ""
-    return " ".join(part for part in (numbers, f"({SLOT_TEXT[slot.state]})" if numbers else SLOT_TEXT[slot.state]) if part != "()")
+    return " ".join(
+        part for part in (numbers, f"({SLOT_TEXT[slot.state]})" if numbers else SLOT_TEXT[slot.state]) if part != "()"
+    )
 
 
 def _arrival(view: GraphView, edge: Edge) -> str:
@@ -75,5 +79,5 @@ def _line(row: list[str], widths: list[int]) -> str:
     for text, wide in zip(row, widths, strict=True):
         while _wide(text) > wide:
             text = text[:-2].rstrip() + ELLIPSIS
-        cells.append(text + " " * (wide - _wide(text)))
+        cells.append(isolate(text) + " " * (wide - _wide(text)))
     return "  ".join(cells).rstrip()

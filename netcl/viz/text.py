@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 
 # Widths in hundredths of an em, of the widest common sans-serif (DejaVu Sans), so that no other font overflows.
 _PLAIN_WIDTHS = (
-    "32 40 46 84 64 95 78 27 39 39 50 84 32 36 32 34 64 64 64 64 64 64 64 64 64 64 34 34 84 84 84 53 100 68 69 70 77 63 "
-    "58 77 75 29 29 66 56 86 75 79 60 79 69 63 61 73 68 99 69 61 69 39 34 39 84 50 50 61 63 55 63 62 35 63 63 28 28 58 28 "
-    "97 63 61 63 63 41 52 39 63 59 82 59 59 52 64 34 64 84"
+    "32 40 46 84 64 95 78 27 39 39 50 84 32 36 32 34 64 64 64 64 64 64 64 64 64 64 34 34 84 84 84 53 100 68 69 70 "
+    "77 63 58 77 75 29 29 66 56 86 75 79 60 79 69 63 61 73 68 99 69 61 69 39 34 39 84 50 50 61 63 55 63 62 35 63 "
+    "63 28 28 58 28 97 63 61 63 63 41 52 39 63 59 82 59 59 52 64 34 64 84 "
 )
 _BOLD_WIDTHS = (
-    "35 46 52 84 70 100 87 31 46 46 52 84 38 42 38 37 70 70 70 70 70 70 70 70 70 70 40 40 84 84 84 58 100 77 76 73 83 68 "
-    "68 82 84 37 37 77 64 100 84 85 73 85 77 72 68 81 77 110 77 72 73 46 37 46 84 50 50 67 72 59 72 68 44 72 71 34 34 67 "
-    "34 104 71 69 72 72 49 60 48 71 65 92 65 65 58 71 37 71 84"
+    "35 46 52 84 70 100 87 31 46 46 52 84 38 42 38 37 70 70 70 70 70 70 70 70 70 70 40 40 84 84 84 58 100 77 76 "
+    "73 83 68 68 82 84 37 37 77 64 100 84 85 73 85 77 72 68 81 77 110 77 72 73 46 37 46 84 50 50 67 72 59 72 68 "
+    "44 72 71 34 34 67 34 104 71 69 72 72 49 60 48 71 65 92 65 65 58 71 37 71 84 "
 )
 _EXTRA = "∂55 ²44 ³44 ¹44 ⁰44 ⁴44 ⁵44 ⁶44 ⁷44 ⁸44 ⁹44 ⁻54 ᵀ44 ·38 √68 ∇70"
 _MONO = 0.62
@@ -23,6 +24,8 @@ _UNKNOWN = 1.0
 # What changes the direction of the text around it, or cannot be seen at all, is left out; a joiner inside a word stays.
 _JOINERS = "\u200c\u200d"
 _ISOLATE, _END = "\u2068", "\u2069"
+_LETTERS = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_RIGHT_TO_LEFT = re.compile(f"[{_LETTERS}]+(?:[ _]+[{_LETTERS}]+)*")
 ELLIPSIS = "…"
 
 
@@ -52,11 +55,9 @@ def clean(text: str) -> str:
     return "".join(kept)
 
 
-def isolate(name: str) -> str:
-    """A name that reads from right to left, fenced so that the formula around it keeps its order."""
-    if any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in name):
-        return f"{_ISOLATE}{name}{_END}"
-    return name
+def isolate(text: str) -> str:
+    """The text with what reads from right to left fenced, so that the formula around it keeps its order."""
+    return text if text.isascii() else _RIGHT_TO_LEFT.sub(f"{_ISOLATE}\\g<0>{_END}", text)
 
 
 def xml(text: str) -> str:
@@ -65,7 +66,7 @@ def xml(text: str) -> str:
     >>> xml('x < y & "q"')
     'x &lt; y &amp; &quot;q&quot;'
     """
-    text = "".join(char for char in text if char in (_ISOLATE, _END) or clean(char)) if not text.isascii() else clean(text)
+    text = isolate(clean(text))
     for char, entity in ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;"):
         text = text.replace(char, entity)
     return text
@@ -95,7 +96,7 @@ def shorten(text: str, room: float, size: float, *, bold: bool = False, mono: bo
     """The text, cut with an ellipsis where it is wider than `room`.
 
     >>> shorten("a_rather_long_name", 60.0, 10.0)
-    'a_rather…'
+    'a_rather_l…'
     """
     if width(text, size, bold=bold, mono=mono) <= room:
         return text
@@ -106,8 +107,7 @@ def shorten(text: str, room: float, size: float, *, bold: bool = False, mono: bo
         if left < 0:
             break
         kept += 1
-    cut = text[:kept].rstrip() + ELLIPSIS
-    return cut + _END * (cut.count(_ISOLATE) - cut.count(_END))
+    return text[:kept].rstrip() + ELLIPSIS
 
 
 def clip(text: str, count: int) -> str:

@@ -61,6 +61,17 @@ class ArrayView:
             return f"[{inside}]"
         return " ".join(f"{name} {text}" for name, text in self.stats)
 
+    def brief(self, room: int) -> str:
+        """The array in a few words: its numbers where they fit, else its norm.
+
+        >>> view(np.arange(100.0)).brief(20)
+        'norm 573'
+        """
+        line = self.line(room)
+        if self.uniform is not None and len(line) > room:
+            return f"{self.uniform} each"
+        return line if len(line) <= room + 2 or not self.stats else " ".join(self.stats[-1])
+
 
 def shape_text(shape: tuple[int, ...]) -> str:
     """A shape as Python writes it.
@@ -116,7 +127,9 @@ def view(array: np.ndarray) -> ArrayView:
     inexact = array.dtype.kind == "f"
     nans = int(np.count_nonzero(np.isnan(array))) if inexact else 0
     infs = int(np.count_nonzero(np.isinf(array))) if inexact else 0
-    same = bool((array == first).all()) and not (inexact and first == 0 and np.signbit(array).any() != np.signbit(array).all())
+    same = bool((array == first).all()) and not (
+        inexact and first == 0 and np.signbit(array).any() != np.signbit(array).all()
+    )
     cells, tints = _cells(array)
     return ArrayView(
         base.shape,
@@ -124,7 +137,7 @@ def view(array: np.ndarray) -> ArrayView:
         cells=cells,
         tints=tints,
         stats=_stats(array, nans + infs) if array.size > 1 else (),
-        bars=() if cells else _bars(array),
+        bars=() if cells or same else _bars(array),
         uniform=number(first, 5) if same else None,
         zero=bool(not array.any()),
         nans=nans,
@@ -163,7 +176,7 @@ def _stats(array: np.ndarray, odd: int) -> tuple[tuple[str, str], ...]:
     if not values.size:
         return (("finite", "none"),)
     named = (("min", values.min()), ("max", values.max()), ("mean", values.mean()), ("norm", np.linalg.norm(values)))
-    return tuple((name, number(float(x), 3)) for name, x in named)
+    return tuple((name, number(float(x), 2 if name == "mean" else 3)) for name, x in named)
 
 
 def _bars(array: np.ndarray) -> tuple[int, ...]:

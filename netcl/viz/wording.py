@@ -56,7 +56,9 @@ def literal(value: Any) -> str:
         return "..."
     if isinstance(value, tuple):
         return "(" + ", ".join(map(literal, value)) + (",)" if len(value) == 1 else ")")
-    if isinstance(value, (bool, np.bool_, int, np.integer, float, np.floating)):
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, int, float)):
         return number(value)
     if value is None or isinstance(value, str):
         return clip(clean(repr(value)), 20)
@@ -66,6 +68,8 @@ def literal(value: Any) -> str:
 def expression(op_name: str, operands: Sequence[Expr], attrs: Mapping[str, Any] | None) -> Expr:
     """An op applied to its operands, in mathematical notation where there is one."""
     op = OPS.get(op_name)
+    if op_name == "mul" and operands[0] == operands[1]:
+        return Call("pow", (operands[0], Num(2)))  # `xx` would read as another name
     if op is not None and op.expr is not None and isinstance(op.expr, Call) and len(op.args) == len(operands):
         if all(isinstance(arg, Var) for arg in op.expr.args):
             return ex.substitute(op.expr, dict(zip(op.args, operands, strict=True)))
@@ -81,7 +85,7 @@ def expression(op_name: str, operands: Sequence[Expr], attrs: Mapping[str, Any] 
 
 def _atom(e: Expr) -> str:
     text = ex.to_text(e)
-    return text if isinstance(e, Var) or text.endswith(")") and " " not in text.split("(")[0] else f"({text})"
+    return text if isinstance(e, Var) or (text.endswith(")") and " " not in text.split("(")[0]) else f"({text})"
 
 
 def forward(op_name: str, operands: Sequence[Expr], position: int, attrs: Mapping[str, Any] | None) -> str:
@@ -94,7 +98,9 @@ def forward(op_name: str, operands: Sequence[Expr], position: int, attrs: Mappin
         return f"{sign} {text}" if position == 0 or op_name in ("add", "mul") else f"{text} {sign}"
     if op_name == "pow" and position == 0 and isinstance(operands[1], Num):
         return ex.to_text(Call("pow", (Var("x"), operands[1]))).replace("x", "( )")
-    return clip(" ".join([clean(op_name), *(attributes(OPS.get(op_name), attrs) if len(operands) == 1 else [])]), _LONGEST)
+    return clip(
+        " ".join([clean(op_name), *(attributes(OPS.get(op_name), attrs) if len(operands) == 1 else [])]), _LONGEST
+    )
 
 
 def _loose(e: Expr, op_name: str) -> bool:
@@ -119,12 +125,14 @@ def partial(op: Op, arg: str, operands: Sequence[Expr], out: Expr) -> Expr | Non
     return tidy(e) or e
 
 
-def structural_rule(op: Op | None, arg: str, refs: Mapping[str, Ref], attrs: Mapping[str, Any] | None, ratio: int) -> str:
+def structural_rule(
+    op: Op | None, arg: str, refs: Mapping[str, Ref], attrs: Mapping[str, Any] | None, ratio: int
+) -> str:
     """How a structural op sends a cotangent back, from its template; G is the cotangent that arrives."""
     template = op.edges.get(arg) if op is not None else None
     if template is None:
         return ""
     try:
-        return template.format(**(attrs or {}) | {"count": ratio} | dict(refs))
+        return template.format(**{**(attrs or {}), "count": ratio, **refs})
     except (LookupError, AttributeError, ValueError):  # a template that asks for what this call does not have
         return template
