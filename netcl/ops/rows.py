@@ -79,9 +79,9 @@ def elementwise(
 def _function(name: str, expression: str, default: Mapping[str, float]) -> Any:
     names = ex.variables(ex.parse(expression))
     parameters = [f"{each}={default[each]!r}" if each in default else each for each in names]
-    namespace: dict[str, Any] = {"run": run}
+    namespace: dict[str, Any] = {"run": run, "OPS": OPS}
     # A real signature, so that help() and the notebook's tooltip name the operands.
-    exec(f"def {name}({', '.join(parameters)}): return run({name!r}, ({', '.join(names)},))", namespace)
+    exec(f"def {name}({', '.join(parameters)}): return run(OPS[{name!r}], ({', '.join(names)},))", namespace)
     return namespace[name]
 
 
@@ -92,9 +92,8 @@ def _describe(row: Row, expression: str, partials: Mapping[str, str]) -> str:
     return "\n".join([*lines, "", row.note] if row.note else lines)
 
 
-def run(name: str, operands: Sequence[Tensor | int | float]) -> Tensor:
+def run(row: Row, operands: Sequence[Tensor | int | float]) -> Tensor:
     """Run a row's forward kernel on tensors and numbers (at least one tensor)."""
-    row: Any = OPS[name]
     device: Any = None
     key: list[Any] = []
     for x in operands:
@@ -102,7 +101,7 @@ def run(name: str, operands: Sequence[Tensor | int | float]) -> Tensor:
             key.append(x.layout)
             if x.device is not device:
                 if device is not None:
-                    raise DeviceError(f"{name}: the operands are on two devices, {device.name} and {x.device.name}")
+                    raise DeviceError(f"{row.name}: the operands are on two devices, {device.name} and {x.device.name}")
                 device = x.device
         else:
             key.append(type(x))
