@@ -321,8 +321,8 @@ def test_detach_of_a_tensor_is_itself_and_of_a_node_its_value() -> None:
     [
         (lambda x: x[2], IndexingError, r"\(2, 3, 4\)"),
         (lambda x: x[0, 0, 0, 0], IndexingError, r"\(2, 3, 4\)"),
-        (lambda x: x[[0, 1]], IndexingError, "list"),
-        (lambda x: x[np.array([True, False])], IndexingError, "ndarray"),
+        (lambda x: x[[0, 2]], IndexingError, r"2 is out of range.*\(2, 3, 4\)"),
+        (lambda x: x[np.array([True])], IndexingError, r"mask.*\(1,\).*\(2, 3, 4\)"),
         (lambda x: x[True], IndexingError, "bool"),
         (lambda x: x[1.0], IndexingError, "float"),
         (lambda x: x.reshape(5, 5), ShapeError, r"\(2, 3, 4\).*\(5, 5\)"),
