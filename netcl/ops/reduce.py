@@ -66,9 +66,9 @@ def mean(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     Math:    out[kept] = Σ a[kept, reduced] / n, where n is the number of reduced indices
     Shapes:  as sum
     """
+    count = float(_count(a, axis))
     values = a if a.dtype.kind == "f" else astype(a, FLOAT32)
-    total = fold("sum", values, axis, keepdims, values.dtype)
-    return total / float(_count(a, axis))
+    return fold("sum", values, axis, keepdims, values.dtype) / count
 
 
 def _count(a: Any, axis: Axis) -> int:
