@@ -60,7 +60,8 @@ def _run(device: Device, name: str, x: Operand, windows: Windows, fill: float, o
     numbers = (out.size, *windows.numbers)
     arg_types = (None, None, out.dtype.type if out.dtype.kind != "b" else np.uint8, *[np.int64] * len(numbers))
     work = max(out.size, x.layout.size)
-    device.launch(_source(out.dtype), name, arg_types, out.size, [buffer, x.buffer, fill, *numbers], work)
+    args = [buffer, x.buffer, out.dtype.type(fill).item(), *numbers]
+    device.launch(_source(out.dtype), name, arg_types, out.size, args, work)
     return buffer
 
 
