@@ -1,0 +1,322 @@
+"""Every structural op on sample calls: forward against NumPy; VJP and JVP against central differences and each other.
+
+An op without samples, or with a parameter that no sample gives, fails. The VJP is right if ⟨v, J u⟩ = ⟨Jᵀ v, u⟩ for a
+random u and v.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from netcl import autograd as ag
+from netcl.ops import OPS, Op
+from netcl.tensor import Tensor
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+OPS_HERE = {name: op for name, op in OPS.items() if op.kind == "structural"}
+RNG = np.random.default_rng
+
+
+# NumPy readings of ops that NumPy does not have
+
+
+def place(a: np.ndarray, shape: Any, key: Any) -> np.ndarray:
+    out = np.zeros(shape, a.dtype)
+    np.add.at(out, key, a)
+    return out
+
+
+def both(setting: Any) -> tuple[int, int]:
+    return (setting, setting) if isinstance(setting, int) else tuple(setting)
+
+
+def unfold(
+    a: np.ndarray, kernel: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, fill: float = 0.0
+) -> np.ndarray:
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = map(both, (kernel, stride, padding, dilation))
+    wide = np.pad(a, [(0, 0)] * (a.ndim - 2) + [(ph, ph), (pw, pw)], constant_values=fill)
+    down = (wide.shape[-2] - dh * (kh - 1) - 1) // sh + 1
+    across = (wide.shape[-1] - dw * (kw - 1) - 1) // sw + 1
+    out = np.empty((*a.shape[:-2], kh, kw, down, across), a.dtype)
+    for p, q, i, j in np.ndindex(kh, kw, down, across):
+        out[..., p, q, i, j] = wide[..., i * sh + p * dh, j * sw + q * dw]
+    return out
+
+
+def fold(a: np.ndarray, size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1) -> np.ndarray:
+    numbers = np.arange(math.prod(size), dtype=float).reshape(size)
+    places = unfold(numbers, a.shape[-4:-2], stride, padding, dilation, fill=-1.0)
+    out = np.zeros((*a.shape[:-4], math.prod(size)), a.dtype)
+    for index in np.argwhere(places >= 0):
+        out[..., int(places[tuple(index)])] += a[(..., *index)]
+    return out.reshape(*a.shape[:-4], *size)
+
+
+def conv2d(a: np.ndarray, w: np.ndarray, groups: int = 1, **settings: Any) -> np.ndarray:
+    windows = unfold(a, w.shape[-2:], **settings)
+    parts = zip(np.split(windows, groups, axis=1), np.split(w, groups), strict=True)
+    return np.concatenate([np.einsum("ncpqij,ocpq->noij", x, f) for x, f in parts], axis=1)
+
+
+def max_pool2d(a: np.ndarray, kernel: Any, stride: Any = None, padding: Any = 0) -> np.ndarray:
+    floats = a.astype(np.result_type(a, np.float32))
+    return unfold(floats, kernel, kernel if stride is None else stride, padding, fill=-np.inf).max((-4, -3))
+
+
+def avg_pool2d(a: np.ndarray, kernel: Any, stride: Any = None, padding: Any = 0) -> np.ndarray:
+    return unfold(a, kernel, kernel if stride is None else stride, padding).mean((-4, -3))
+
+
+def softmax(a: np.ndarray, axis: Any = -1) -> np.ndarray:
+    e = np.exp(a)
+    return e / e.sum(axis, keepdims=True)
+
+
+def standardize(a: np.ndarray, axis: Any = -1, eps: float = 1e-5) -> np.ndarray:
+    return (a - a.mean(axis, keepdims=True)) / np.sqrt(a.var(axis, keepdims=True) + eps)
+
+
+def nll(a: np.ndarray, labels: np.ndarray, axis: int = -1, reduction: str = "mean") -> Any:
+    losses = -np.take_along_axis(a, np.expand_dims(labels, axis), axis).squeeze(axis)
+    return losses if reduction == "none" else getattr(losses, reduction)()
+
+
+def cross_entropy(a: np.ndarray, labels: np.ndarray, axis: int = -1, reduction: str = "mean") -> Any:
+    return nll(np.log(softmax(a, axis)), labels, axis, reduction)
+
+
+def dropout(a: np.ndarray, **settings: Any) -> np.ndarray:
+    """The op itself says which elements stay: that they are the right ones is not the matter here."""
+    return a * OPS["dropout"](np.ones(a.shape), **settings).to_host()
+
+
+READINGS: dict[str, Callable[..., Any]] = {
+    "getitem": lambda a, key: a[key],
+    "place": place,
+    "astype": lambda a, dtype: a.astype(dtype),
+    "unfold": unfold,
+    "fold": fold,
+    "conv2d": conv2d,
+    "max_pool2d": max_pool2d,
+    "avg_pool2d": avg_pool2d,
+    "softmax": softmax,
+    "log_softmax": lambda a, axis=-1: np.log(softmax(a, axis)),
+    "standardize": standardize,
+    "dropout": dropout,
+    "embedding": lambda weight, indices: weight[indices],
+    "add_rows": lambda a, indices, count: place(a, (count, a.shape[-1]), indices),
+    "cross_entropy": cross_entropy,
+    "nll": nll,
+}
+"""Ops that are not here have NumPy's name and mean what NumPy means."""
+
+
+# The samples
+
+
+class Sample(NamedTuple):
+    """The operands of a call (a shape stands for random floats) and its parameters."""
+
+    operands: tuple[Any, ...]
+    attrs: dict[str, Any]
+
+
+def call(*operands: Any, **attrs: Any) -> Sample:
+    return Sample(operands, attrs)
+
+
+LABELS = np.array([2, 0, 3])
+SAMPLES: dict[str, list[Sample]] = {
+    "reshape": [call((2, 6), shape=(3, -1)), call((2, 3), shape=6), call((1,), shape=()), call((0, 3), shape=(3, 0))],
+    "transpose": [call((2, 3)), call((2, 3, 4), axes=(1, -1, 0)), call((3,)), call(())],
+    "broadcast_to": [call((3, 1), shape=(2, 3, 4)), call((), shape=(2, 2)), call((2, 3), shape=(2, 3))],
+    "getitem": [
+        call((3, 4), key=(slice(None, None, -1), slice(1, None, 2))),
+        call((3, 4), key=(1, None, ..., slice(0, 2))),
+        call((3,), key=-1),
+        call((2, 3), key=(slice(2, 2),)),
+        call((4, 3), key=np.array([2, 0, 2, -1])),
+        call((2, 3, 4), key=(np.array([[1], [0]]), slice(None), np.array([3, 3]))),
+        call((2, 3), key=np.array([[True, False, True], [False, True, False]])),
+    ],
+    "place": [
+        call((3, 2), shape=(3, 4), key=(slice(None, None, -1), slice(1, None, 2))),
+        call((), shape=(3,), key=1),
+        call((4, 3), shape=(3, 3), key=np.array([2, 0, 2, -1])),
+    ],
+    "astype": [call((2, 3), dtype=np.float64), call((2, 3), dtype=np.float32), call((2, 3), dtype=np.int32)],
+    "matmul": [
+        call((2, 3), (3, 4)),
+        call((3,), (3,)),
+        call((3,), (3, 2)),
+        call((2, 3), (3,)),
+        call((4, 2, 3), (3, 2)),
+        call((3,), (4, 3, 2)),
+        call((2, 1, 2, 3), (4, 3, 2)),
+        call((2, 0), (0, 3)),
+    ],
+    "sum": [
+        call((2, 3, 4)),
+        call((2, 3, 4), axis=(0, -1)),
+        call((2, 3, 4), axis=1, keepdims=True),
+        call((0, 3), axis=0),
+        call((2, 3), axis=()),
+        call(()),
+        call((700,)),
+    ],
+    "mean": [call((2, 3, 4)), call((2, 3, 4), axis=(2, 0)), call((2, 3, 4), axis=-1, keepdims=True), call(())],
+    "max": [call((2, 3, 4)), call((2, 3, 4), axis=(0, -1)), call((2, 3, 4), axis=1, keepdims=True), call(())],
+    "min": [call((2, 3, 4)), call((2, 3, 4), axis=(0, -1)), call((2, 3, 4), axis=1, keepdims=True), call(())],
+    "unfold": [
+        call((2, 5, 6), kernel=(2, 3)),
+        call((5, 6), kernel=2, stride=(2, 1), padding=1, dilation=(1, 2), fill=0.5),
+    ],
+    "fold": [
+        call((2, 2, 3, 4, 4), size=(5, 6)),
+        call((2, 2, 3, 6), size=(5, 6), stride=(2, 1), padding=1, dilation=(1, 2)),
+    ],
+    "conv2d": [
+        call((2, 3, 4, 5), (2, 3, 2, 3)),
+        call((1, 4, 5, 4), (6, 2, 3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2),
+    ],
+    "max_pool2d": [call((2, 4, 6), kernel=2), call((5, 4), kernel=(3, 2), stride=2, padding=1)],
+    "avg_pool2d": [call((2, 4, 6), kernel=2), call((5, 4), kernel=(3, 2), stride=2, padding=1)],
+    "softmax": [call((2, 3)), call((2, 3, 2), axis=(0, 1)), call((0, 3))],
+    "log_softmax": [call((2, 3)), call((2, 3, 2), axis=(0, 1)), call((0, 3))],
+    "standardize": [call((2, 5)), call((3, 2, 4), axis=(0, -1), eps=0.1)],
+    "dropout": [call((3, 4)), call((3, 4), p=0.25, seed=3, step=1, training=True), call((3, 4), training=False)],
+    "embedding": [call((4, 3), np.array([[1, 0], [1, 3]])), call((4, 3), np.zeros((0,), int))],
+    "add_rows": [call((2, 2, 3), np.array([[1, 0], [1, 3]]), count=5)],
+    "cross_entropy": [
+        call((3, 4), LABELS),
+        call((2, 4, 3), np.array([LABELS, LABELS]), axis=1, reduction="sum"),
+        call((4,), np.array(1), reduction="none"),
+    ],
+    "nll": [call((3, 4), LABELS), call((2, 4, 3), np.array([LABELS, LABELS]), axis=1, reduction="none")],
+}
+CALLS = [(OPS[name], sample) for name, samples in SAMPLES.items() for sample in samples]
+
+
+def of_calls(calls: list[tuple[Op, Sample]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("op, sample", calls, ids=[op.name for op, _ in calls])
+
+
+def operands_of(sample: Sample, dtype: Any) -> list[np.ndarray]:
+    rng = RNG(5)
+    return [rng.uniform(-2, 2, x).astype(dtype) if isinstance(x, tuple) else x for x in sample.operands]
+
+
+def windowed(x: np.ndarray) -> Tensor:
+    """The same numbers on the device with an offset, gaps and the first axis backwards."""
+    wide = np.zeros([2 * n + 3 for n in x.shape], x.dtype)
+    key = tuple(slice(2, 2 + 2 * n, 2) for n in x.shape)
+    wide[key] = x[::-1] if x.ndim else x
+    view = Tensor.from_host(wide)[key or ...]
+    return view[::-1] if x.ndim else view
+
+
+def inner(xs: Any, ys: Any) -> float:
+    return float(sum(np.vdot(x, y) for x, y in zip(xs, ys, strict=True)))
+
+
+# Forward
+
+
+@pytest.mark.parametrize("op", OPS_HERE.values(), ids=list(OPS_HERE))
+def test_the_op_has_samples_that_give_every_parameter(op: Op) -> None:
+    assert op.name in SAMPLES, f"give {op.name} sample calls in SAMPLES"
+    given = {name for sample in SAMPLES[op.name] for name in sample.attrs}
+    assert given == set(op.attr_names)
+
+
+@of_calls(CALLS)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_forward_is_what_numpy_gives(op: Op, sample: Sample, dtype: type) -> None:
+    operands = operands_of(sample, dtype)
+    reading = READINGS.get(op.name) or getattr(np, op.name)
+    expected = reading(*operands, **sample.attrs)
+    out = op(*map(Tensor.from_host, operands), **sample.attrs)
+    assert out.shape == np.shape(expected)
+    if out.dtype.kind == "f":
+        np.testing.assert_allclose(out.to_host(), expected, rtol=1e-5, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(out.to_host(), expected)
+
+
+# Derivatives
+
+
+@pytest.mark.usefixtures("float64")
+@of_calls(CALLS)
+@pytest.mark.parametrize("lay_out", [Tensor.from_host, windowed], ids=["contiguous", "strided"])
+def test_both_derivatives_are_those_of_the_forward_op(op: Op, sample: Sample, lay_out: Callable[..., Tensor]) -> None:
+    operands = operands_of(sample, np.float64)
+    moving = [i for i, x in enumerate(operands) if x.dtype.kind == "f"]
+    rng = RNG(6)
+    u = [rng.normal(size=operands[i].shape) for i in moving]
+
+    def f(*xs: Any) -> Any:
+        given = iter(xs)
+        every = [next(given) if i in moving else Tensor.from_host(x) for i, x in enumerate(operands)]
+        return op(*every, **sample.attrs)
+
+    leaves = [ag.tensor(lay_out(operands[i]), requires_grad=True) for i in moving]
+    out = f(*leaves)
+    if out.dtype.kind != "f":
+        assert isinstance(out, Tensor), "what is no float has no derivative, and no graph"
+        return
+    exact = out.dtype == np.float64
+    v = rng.normal(size=out.shape).astype(out.dtype)
+    ag.Tape().backward(out, Tensor.from_host(v))
+    pulled = [leaf.grad.to_host() for leaf in leaves]
+    assert [g.shape for g in pulled] == [x.shape for x in u]
+
+    primals = [lay_out(operands[i]) for i in moving]
+    same, pushed = ag.jvp(f, primals, [lay_out(x) for x in u])
+    np.testing.assert_array_equal(same.to_host(), out.to_host())
+    assert pushed.shape == out.shape and pushed.dtype == out.dtype
+    np.testing.assert_allclose(inner([v], [pushed.to_host()]), inner(pulled, u), rtol=1e-11 if exact else 1e-5)
+
+    step = 1e-6 if exact else 1e-2
+    sides = [f(*[lay_out(operands[i] + h * x) for i, x in zip(moving, u, strict=True)]) for h in (step, -step)]
+    numeric = (sides[0].to_host() - sides[1].to_host()) / (2 * step)
+    np.testing.assert_allclose(pushed.to_host(), numeric, *((1e-7, 1e-8) if exact else (1e-3, 1e-3)))
+
+
+@pytest.mark.usefixtures("float64")
+@of_calls([(op, sample) for op, sample in CALLS if len(sample.operands) > 1])
+def test_one_operand_moves_and_the_others_rest(op: Op, sample: Sample) -> None:
+    """Rules of several operands get None for a tangent that is zero, and are not asked for cotangents nobody wants."""
+    operands = operands_of(sample, np.float64)
+    for i, x in enumerate(operands):
+        if x.dtype.kind != "f":
+            continue
+
+        def f(x: Any, i: int = i) -> Any:
+            return op(*[x if j == i else Tensor.from_host(y) for j, y in enumerate(operands)], **sample.attrs)
+
+        u = RNG(7).normal(size=x.shape)
+        out, pull = ag.vjp(f, x)
+        _, pushed = ag.jvp(f, [x], [u])
+        v = RNG(8).normal(size=out.shape)
+        np.testing.assert_allclose(inner([v], [pushed.to_host()]), inner([pull(v)[0].to_host()], [u]), rtol=1e-11)
+
+
+@pytest.mark.usefixtures("float64")
+@of_calls(CALLS)
+def test_the_derivative_of_the_derivative(op: Op, sample: Sample) -> None:
+    """Along one direction; the square gives ops that are linear a second derivative too."""
+    operands = operands_of(sample, np.float64)
+    if sample.attrs.get("dtype") in (np.float32, np.int32):
+        return  # float32 in between leaves too few digits for a difference
+
+    def f(*xs: Any) -> Any:
+        return op(*xs, **sample.attrs) ** 2.0
+
+    assert ag.gradgradcheck(f, *operands, directional=True)
