@@ -19,7 +19,7 @@ from netcl.autograd.modes import modes
 from netcl.autograd.pullback import released
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
-from netcl.errors import DTypeError, GradFnError, GraphError, ShapeError
+from netcl.errors import DeviceError, DTypeError, GradFnError, GraphError, ShapeError
 from netcl.kernels import evaluate
 from netcl.methods import ArrayMethods
 from netcl.ops.elementwise import add
@@ -121,8 +121,8 @@ class Tape:
 
         Math:    x_bar = Σ over the consumers y of x of (∂y/∂x)ᵀ y_bar, newest node first; the seed is loss_bar = `grad`
         Shapes:  `grad` has the shape of the loss; None is ones
-        Raises:  GraphError if the loss has no graph or it was released, ShapeError or DTypeError for a bad seed,
-                 GradFnError for a bad result of a custom grad_fn; a pass that raises changes no gradient
+        Raises:  GraphError if the loss has no graph or it was released, ShapeError, DTypeError or DeviceError for a bad
+                 seed, GradFnError for a bad result of a custom grad_fn; a pass that raises changes no gradient
 
         Gradients of leaves add up over calls; those of intermediate nodes are of the last call alone. The device's
         queue is left flushed, not finished: `to_host()` waits. With `create_graph` gradients are nodes themselves.
@@ -233,6 +233,8 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
         raise ShapeError(f"backward: the seed has shape {seed.shape}, the loss {value.shape}")
     if seed.dtype != value.dtype:
         raise DTypeError(f"backward: the seed is {seed.dtype}, the loss {value.dtype}")
+    if seed.device is not value.device:
+        raise DeviceError(f"backward: the seed is on the device {seed.device.name}, the loss on {value.device.name}")
     return Node(seed) if create_graph and isinstance(seed, Tensor) else seed  # so that every gradient has a graph
 
 

@@ -38,7 +38,10 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         raise DTypeError("matmul of two boolean arrays is not defined here; convert one with astype")
     check_dtype(dtype, a.device)
     left, right = _matrices(a, b)
-    batch = lay.broadcast_shapes("matmul", [left.shape[:-2], right.shape[:-2]])
+    try:
+        batch = lay.broadcast_shapes("matmul", [left.shape[:-2], right.shape[:-2]])
+    except ShapeError:
+        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: the leading axes do not broadcast") from None
     layout = lay.contiguous((*batch, left.shape[-2], right.shape[-1]), dtype)
     product = Tensor(layout, kernels.matmul(a.device, left, right, layout), a.device)
     if a.ndim > 1 and b.ndim > 1:
