@@ -37,7 +37,7 @@ def pair(op: str, name: str, value: Any, least: int) -> tuple[int, int]:
     >>> pair("conv2d", "stride", 2, 1)
     (2, 2)
     """
-    numbers = (value, value) if isinstance(value, (int, np.integer)) else tuple(value)
+    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
     if len(numbers) != 2 or not all(isinstance(n, (int, np.integer)) and n >= least for n in numbers):
         raise ArgumentError(f"{op}: {name} is an integer of at least {least}, or two of them, not {value!r}")
     return int(numbers[0]), int(numbers[1])

@@ -10,15 +10,15 @@ import numpy as np
 from netcl import kernels
 from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from netcl.kernels import lookup
 from netcl.kernels.random import UNIFORM
 from netcl.ops.composite import composite
 from netcl.ops.dtypes import FLOAT32
 from netcl.ops.elementwise import exp, greater_equal, log, sqrt, where
+from netcl.ops.indexing import getitem
 from netcl.ops.linalg import matmul, swap
 from netcl.ops.reduce import Axis, mean, sum
 from netcl.ops.reduce import max as amax
-from netcl.ops.shape import astype, contiguous, reshape
+from netcl.ops.shape import astype, reshape
 from netcl.ops.table import structural
 from netcl.tensor import Tensor
 
@@ -141,78 +141,29 @@ def _(g: Any, out: Any, a: Any, p: float = 0.5, seed: int = 0, step: int = 0, tr
     return dropout(g, p, seed, step, training)
 
 
-@structural("weight", "indices")
-def embedding(weight: Tensor, indices: Tensor) -> Tensor:
-    """Look up a row of a table for every index.
+@composite
+def embedding(weight: Any, indices: Any) -> Any:
+    """Look up a row of a table for every index: weight[indices], with indices that are checked.
 
     Math:    out[…, j] = weight[indices[…], j]; the VJP adds up the cotangents of all places that read a row, in order
     Shapes:  (V, D), integers (*S) -> (*S, D)
     Raises:  IndexingError for an index that is no row (a negative one neither), DTypeError for indices that are not
              integers, ShapeError if weight has not two axes
 
-    The indices are read from the device to be checked.
+    >>> embedding(Tensor.from_host([[1.0, 2.0], [3.0, 4.0]]), [1, 1, 0]).to_host()[:, 0]
+    array([3., 3., 1.], dtype=float32)
     """
-    if weight.ndim != 2:
-        raise ShapeError(f"embedding: the table has shape (V, D), not {weight.shape}")
-    host = _check_indices(indices, weight.shape[0])
-    layout = lay.contiguous((*indices.shape, weight.shape[1]), weight.dtype)
-    numbers = Tensor.from_host(host, device=weight.device)
-    buffer = lookup.lookup(weight.device, contiguous(weight), numbers, weight.shape[1], layout)
-    return Tensor(layout, buffer, weight.device)
-
-
-def _check_indices(indices: Tensor, count: int) -> np.ndarray:
-    """Refuse indices that are no rows; return them as they are on the host, one after the other."""
-    if indices.dtype.kind not in "iu":
-        raise DTypeError(
-            f"embedding: indices are integers, not {indices.dtype}; write np.array([2, 0]), or "
-            "ag.tensor([2, 0], dtype=int), since a list becomes float32"
-        )
-    host = indices.to_host()
-    wrong = np.argwhere((host < 0) | (host >= count))
+    shape = np.shape(weight)
+    if len(shape) != 2:
+        raise ShapeError(f"embedding: the table has shape (V, D), not {shape}")
+    host = np.asarray(indices)
+    if host.dtype.kind not in "iu":
+        raise DTypeError(f"embedding: indices are integers, not {host.dtype}")
+    wrong = np.argwhere((host < 0) | (host >= shape[0]))
     if len(wrong):
         place = tuple(int(i) for i in wrong[0])
-        raise IndexingError(f"embedding: index {host[place]} at {place} is no row: there are {count}, from 0")
-    return host.astype(np.int64).reshape(-1)
-
-
-@embedding.vjp("weight", "add up by {indices} → {weight.shape}")
-def _(g: Any, out: Any, weight: Any, indices: Any) -> Any:
-    return add_rows(g, indices, weight.shape[0])
-
-
-@embedding.jvp
-def _(tangents: Any, out: Any, weight: Any, indices: Any) -> Any:
-    return embedding(tangents[0], indices)
-
-
-@structural("a", "indices")
-def add_rows(a: Tensor, indices: Tensor, count: int) -> Tensor:
-    """Add up rows by index: the transpose of embedding.
-
-    Math:    out[v, j] = Σ of a[…, j] over all places whose index is v, in their order
-    Shapes:  (*S, D), integers (*S) -> (count, D)
-    Raises:  as embedding
-    """
-    if a.ndim < 1 or a.shape[:-1] != indices.shape:
-        raise ShapeError(f"add_rows: rows {a.shape} want indices {a.shape[:-1]}, not {indices.shape}")
-    host = _check_indices(indices, count)
-    order = np.argsort(host, kind="stable")
-    ends = np.searchsorted(host[order], np.arange(count), side="right")
-    layout = lay.contiguous((count, a.shape[-1]), a.dtype)
-    places = [Tensor.from_host(each.astype(np.int64), device=a.device) for each in (order, ends)]
-    buffer = lookup.add_rows(a.device, contiguous(a), places[0], places[1], a.shape[-1], layout)
-    return Tensor(layout, buffer, a.device)
-
-
-@add_rows.vjp("a", "rows {indices} → {a.shape}")
-def _(g: Any, out: Any, a: Any, indices: Any, count: int) -> Any:
-    return embedding(g, indices)
-
-
-@add_rows.jvp
-def _(tangents: Any, out: Any, a: Any, indices: Any, count: int) -> Any:
-    return add_rows(tangents[0], indices, count)
+        raise IndexingError(f"embedding: index {host[place]} at {place} is no row: there are {shape[0]}, from 0")
+    return getitem(weight, host)
 
 
 @composite
