@@ -16,7 +16,8 @@ from netcl.errors import IndexingError, ShapeError
 from netcl.kernels import lookup
 from netcl.layout import Shape
 from netcl.methods import ArrayMethods
-from netcl.ops.shape import as_shape, contiguous, copy_into, transpose
+from netcl.ops.composite import as_array, composite
+from netcl.ops.shape import as_shape, contiguous, copy_into, flatten, one_axis, transpose
 from netcl.ops.table import structural
 from netcl.tensor import Tensor
 
@@ -217,3 +218,81 @@ def _in_range(entry: Any, length: int, key: Any, shape: Shape) -> np.ndarray:
     if wrong.size:
         raise IndexingError(f"index {int(wrong.flat[0])} is out of range for an axis of {length}, in shape {shape}")
     return np.where(array < 0, array + length, array)
+
+
+@composite
+def take(a: Any, indices: Any, axis: int | None = None) -> Any:
+    """Pick slices along an axis by number; None picks elements of the flattened array.
+
+    Shapes:  (*A, n, *B), integers (*S) -> (*A, *S, *B)
+    Raises:  IndexingError for an index out of range, or indices that are no integers
+
+    >>> take(Tensor.from_host([10.0, 20.0, 30.0]), [2, 0, 2]).to_host()
+    array([30., 10., 30.], dtype=float32)
+    """
+    a = flatten(a) if axis is None else as_array(a)
+    at = one_axis("take", axis or 0, len(a.shape))
+    return getitem(a, (*[slice(None)] * at, integers("take", indices)))
+
+
+@composite
+def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Any:
+    """Pick one element per index along an axis, the other coordinates being those of the index itself.
+
+    Math:    out[i, j, k] = a[i, indices[i, j, k], k] for axis 1
+    Shapes:  as many axes as `a` has; all but `axis` broadcast against it
+    Raises:  IndexingError as take, ShapeError if the axes do not fit
+
+    >>> take_along_axis(Tensor.from_host([[1.0, 2.0], [3.0, 4.0]]), [[1], [0]], 1).to_host()
+    array([[2.],
+           [3.]], dtype=float32)
+    """
+    a = as_array(a)
+    at = one_axis("take_along_axis", axis, len(a.shape))
+    numbers = integers("take_along_axis", indices)
+    if numbers.ndim != len(a.shape):
+        raise ShapeError(f"take_along_axis: indices {numbers.shape} and array {a.shape} have not as many axes")
+    grid = np.ix_(*[np.arange(n) for n in a.shape])
+    shape = lay.broadcast_shapes("take_along_axis", [_but(numbers.shape, at), _but(a.shape, at)])
+    wide = np.broadcast_to(numbers, (*shape[:at], numbers.shape[at], *shape[at + 1 :]))
+    return getitem(a, frozen(tuple(wide if i == at else each for i, each in enumerate(grid))))
+
+
+@composite
+def gather(a: Any, axis: int, indices: Any) -> Any:
+    """Pick one element per index along an axis: take_along_axis with PyTorch's name and order of arguments."""
+    return take_along_axis(a, indices, axis)
+
+
+def _but(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+def integers(op: str, indices: Any) -> np.ndarray:
+    """Return indices as an array on the host.
+
+    Raises:  IndexingError if they are no integers
+    """
+    array = indices.to_host() if isinstance(indices, ArrayMethods) else np.asarray(indices)
+    if array.dtype.kind not in "iu" and array.size:
+        raise IndexingError(f"{op}: indices are integers, not {array.dtype}")
+    return _frozen_entry(array.astype(np.int64))
+
+
+@composite
+def one_hot(indices: Any, classes: int, dtype: Any = np.float32) -> Tensor:
+    """Write each index as a vector with a 1 in its place.
+
+    Shapes:  integers (*S) -> (*S, classes)
+    Raises:  IndexingError for an index that is no class; negative ones do not count from the end here
+
+    >>> one_hot([1, 0], 3).to_host()
+    array([[0., 1., 0.],
+           [1., 0., 0.]], dtype=float32)
+    """
+    numbers = integers("one_hot", indices)
+    wrong = numbers[(numbers < 0) | (numbers >= classes)]
+    if wrong.size:
+        raise IndexingError(f"one_hot: {int(wrong.flat[0])} is no class: there are {classes}, from 0")
+    device = indices.device if isinstance(indices, Tensor) else None
+    return Tensor.from_host((numbers[..., None] == np.arange(classes)).astype(dtype), device=device)

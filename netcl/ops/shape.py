@@ -13,6 +13,7 @@ from netcl.device import Device
 from netcl.errors import ShapeError
 from netcl.kernels import Formula, evaluate
 from netcl.layout import Shape
+from netcl.ops.composite import as_array, composite
 from netcl.ops.rows import unbroadcast
 from netcl.ops.table import structural
 from netcl.tensor import Tensor, check_dtype
@@ -72,6 +73,9 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     return a.view(lay.transpose(a.layout, _permutation(a.ndim, axes)))
 
 
+transpose.aliases = ("permute",)
+
+
 def _permutation(ndim: int, axes: Sequence[int] | None) -> Shape:
     if axes is None:
         return tuple(reversed(range(ndim)))
@@ -119,6 +123,107 @@ def astype(a: Tensor, dtype: Any) -> Tensor:
 @astype.vjp("a", "as {a.dtype}")
 def _(g: Any, out: Any, a: Any, dtype: Any) -> Any:
     return astype(g, a.dtype)
+
+
+def one_axis(op: str, axis: int, ndim: int) -> int:
+    """Return an axis as a non-negative number.
+
+    Raises:  ShapeError if it is out of range
+
+    >>> one_axis("split", -1, 3)
+    2
+    """
+    if not isinstance(axis, (int, np.integer)):
+        raise ShapeError(f"{op}: an axis is one integer, not {axis!r}")
+    return lay.normalize_axes(op, axis, ndim)[0]
+
+
+@composite
+def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """Drop axes of length 1 (all of them for None).
+
+    Raises:  ShapeError if an axis to be dropped has another length
+
+    >>> squeeze(Tensor.from_host([[1.0, 2.0]])).shape
+    (2,)
+    """
+    a = as_array(a)
+    ones = [i for i, n in enumerate(a.shape) if n == 1]
+    axes = ones if axis is None else lay.normalize_axes("squeeze", axis, len(a.shape))
+    if not set(axes) <= set(ones):
+        raise ShapeError(f"squeeze: of the axes {axis} of shape {a.shape} not all have length 1")
+    return reshape(a, tuple(n for i, n in enumerate(a.shape) if i not in axes))
+
+
+@composite
+def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
+    """Insert axes of length 1, numbered as in the result.
+
+    >>> expand_dims(Tensor.from_host([1.0, 2.0]), (0, -1)).shape
+    (1, 2, 1)
+    """
+    a = as_array(a)
+    count = 1 if isinstance(axis, (int, np.integer)) else len(axis)
+    axes = lay.normalize_axes("expand_dims", axis, len(a.shape) + count)
+    lengths = iter(a.shape)
+    return reshape(a, tuple(1 if i in axes else next(lengths) for i in range(len(a.shape) + count)))
+
+
+@composite
+def unsqueeze(a: Any, axis: int) -> Any:
+    """Insert an axis of length 1: PyTorch's name of expand_dims."""
+    return expand_dims(a, axis)
+
+
+@composite
+def flatten(a: Any) -> Any:
+    """Give the elements one axis, in row-major order.
+
+    >>> flatten(Tensor.from_host([[1.0], [2.0]])).shape
+    (2,)
+    """
+    a = as_array(a)
+    return reshape(a, (a.size,))
+
+
+@composite
+def ravel(a: Any) -> Any:
+    """Give the elements one axis, in row-major order: NumPy's name of flatten."""
+    return flatten(a)
+
+
+@composite
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Exchange two axes.
+
+    >>> swapaxes(Tensor.from_host([[1.0, 2.0]]), 0, 1).shape
+    (2, 1)
+    """
+    a = as_array(a)
+    axes = [*range(len(a.shape))]
+    i, j = (one_axis("swapaxes", axis, len(axes)) for axis in (axis1, axis2))
+    axes[i], axes[j] = j, i
+    return transpose(a, tuple(axes))
+
+
+@composite
+def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Move axes to other places; the others keep their order.
+
+    Raises:  ShapeError if the numbers of axes differ
+
+    >>> moveaxis(Tensor.from_host([[[1.0, 2.0]]]), -1, 0).shape
+    (2, 1, 1)
+    """
+    a = as_array(a)
+    lists = [[one] if isinstance(one, (int, np.integer)) else list(one) for one in (source, destination)]
+    froms, tos = ([one_axis("moveaxis", axis, len(a.shape)) for axis in axes] for axes in lists)
+    if len(froms) != len(tos) or len({*froms}) != len(froms) or len({*tos}) != len(tos):
+        raise ShapeError(f"moveaxis: {source!r} and {destination!r} do not name as many different axes")
+    order = [axis for axis in range(len(a.shape)) if axis not in froms]
+    for to, axis in sorted(zip(tos, froms, strict=True)):
+        order.insert(to, axis)
+    return transpose(a, tuple(order))
 
 
 def ones_like(a: Tensor, device: Device | None = None) -> Tensor:
