@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyopencl as cl
@@ -25,6 +25,8 @@ from netcl.memory import Pool
 
 CROSSOVER = 1 << 15
 """Work (elements touched) from which PoCL's `pthread` is used: a first guess, to be measured per device."""
+
+T = TypeVar("T")
 
 _PREPARED_KEPT = 1 << 14  # per thread; shapes that change at every step would otherwise pile up
 _KINDS = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU", cl.device_type.ACCELERATOR: "ACCELERATOR"}
@@ -48,6 +50,18 @@ class Launch:
         self.statics = statics
         self.size = size
         self.work = work
+
+
+class _once(cached_property[T]):  # noqa: N801 - stands where cached_property would
+    """A cached_property that one thread makes while the others wait (Python's own does not, from 3.12)."""
+
+    if not TYPE_CHECKING:
+
+        def __get__(self, device, owner=None):
+            if device is None:
+                return self
+            with device.lock:
+                return super().__get__(device, owner)
 
 
 class Device:
@@ -76,19 +90,18 @@ class Device:
     def __repr__(self) -> str:
         return f"<Device {self.index}: {self.name} ({self.kind}, {self.platform})>"
 
-    @cached_property
+    @_once
     def context(self) -> cl.Context:
         """The OpenCL context that holds every buffer of this device."""
         return cl.Context(list(self.cl_devices))
 
-    @cached_property
+    @_once
     def _queues(self) -> tuple[cl.CommandQueue, cl.CommandQueue]:
-        with self.lock:
-            queues = [cl.CommandQueue(self.context, device) for device in self.cl_devices]
-            self._active = queues[0]
-            return queues[0], queues[-1]
+        queues = [cl.CommandQueue(self.context, device) for device in self.cl_devices]
+        self._active = queues[0]
+        return queues[0], queues[-1]
 
-    @cached_property
+    @_once
     def pool(self) -> Pool:
         """The device's memory."""
         return Pool(self._queues[0], self.name)
@@ -171,8 +184,7 @@ class Device:
         """Give this thread a kernel object for one launch alone, on which the statics are set already."""
         self._refuse_fork()
         large = launch.work >= CROSSOVER
-        kernel = cl.Kernel(self.build(launch.program, self.cl_devices[-1 if large else 0]), launch.name)
-        kernel.set_scalar_arg_dtypes(launch.arg_types)
+        kernel = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
         first = len(launch.arg_types) - len(launch.statics)
         for place, number in enumerate(launch.statics, first):
             kernel.set_arg(place, np.int64(number))
@@ -187,9 +199,14 @@ class Device:
     def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:
         self._refuse_fork()
         program, name, large = key
-        kernel = cl.Kernel(self.build(program, self.cl_devices[-1 if large else 0]), name)
-        kernel.set_scalar_arg_dtypes(arg_types)
+        kernel = self._make_kernel(program, name, arg_types, large)
         self._threads.__dict__.setdefault("kernels", {})[key] = kernel
+        return kernel
+
+    def _make_kernel(self, program: str, name: str, arg_types: tuple[Any, ...], large: bool) -> cl.Kernel:
+        with self.lock:  # pyopencl generates Python code here, under a name that two threads may both think free
+            kernel = cl.Kernel(self.build(program, self.cl_devices[-1 if large else 0]), name)
+            kernel.set_scalar_arg_dtypes(arg_types)
         return kernel
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
