@@ -1,0 +1,195 @@
+"""Threads that share a device, and processes that are forked from one that used it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import netcl as nc
+from netcl import autograd as ag
+from netcl.device import CROSSOVER, Device
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+THREADS = 8
+
+
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Let threads take turns a thousand times as often as usual."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(device: Device, run: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
+    """Run in several threads that start at once; return what each gave, or raise what one raised."""
+    gate = threading.Barrier(threads)
+    results: dict[int, Any] = {}
+    failures: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            with nc.use_device(device):
+                gate.wait(60)
+                results[number] = run(number)
+        except BaseException as error:  # whatever it is, the test must see it
+            failures.append(error)
+
+    workers = [threading.Thread(target=one, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    if failures:
+        raise failures[0]
+    return [results[number] for number in range(threads)]
+
+
+@pytest.mark.usefixtures("switching")
+def test_eight_threads_times_100_runs_of_a_dot_product_and_its_gradient(on_device: Device) -> None:
+    def run(number: int) -> int:
+        wrong = 0
+        for i in range(100):
+            host = np.arange(1, 9, dtype=np.float32) + number + i % 7
+            x = ag.tensor(host, requires_grad=True)
+            loss = (x * x).sum()
+            loss.backward()
+            wrong += loss.item() != (host * host).sum() or not np.array_equal(x.grad.to_host(), 2 * host)
+        return wrong
+
+    assert together(on_device, run) == [0] * THREADS
+
+
+@pytest.mark.usefixtures("switching")
+def test_threads_whose_work_crosses_between_queues_at_any_moment(on_device: Device) -> None:
+    def run(number: int) -> int:
+        wrong = 0
+        for i in range(6):
+            size = 2 * CROSSOVER if (number + i) % 2 else 8
+            host = np.full(size, number + 1, np.float32)
+            x = ag.tensor(host, requires_grad=True)
+            (x * x + x).sum().backward()
+            part = x.grad[:: size // 8] * 2.0
+            wrong += not np.array_equal(part.to_host(), np.full(8, 2 * (2 * number + 3), np.float32))
+        return wrong
+
+    assert together(on_device, run) == [0] * THREADS
+
+
+@pytest.mark.usefixtures("switching")
+def test_one_graph_read_by_many_threads_and_one_parameter_that_all_add_to(on_device: Device) -> None:
+    w = ag.tensor([1.0, 2.0], requires_grad=True)
+
+    def run(number: int) -> None:
+        for _ in range(25):
+            (w * float(number)).backward()
+
+    together(on_device, run)
+    assert w.grad.to_host().tolist() == [25 * sum(range(THREADS))] * 2
+
+
+def test_a_tape_records_its_own_threads_nodes_alone(on_device: Device) -> None:
+    x = ag.tensor([1.0], requires_grad=True)
+
+    def run(number: int) -> list[float]:
+        with ag.Tape() as tape:
+            for _ in range(20):
+                ag.mul(x, float(number))
+        return [node.operands[1] for node in tape.nodes]
+
+    assert together(on_device, run) == [[float(number)] * 20 for number in range(THREADS)]
+
+
+@pytest.mark.usefixtures("switching")
+def test_a_device_may_be_used_for_the_first_time_by_many_threads_at_once(on_device: Device) -> None:
+    for _ in range(3):
+        fresh = Device(on_device.cl_devices, on_device.index)
+
+        def run(number: int, fresh: Device = fresh) -> tuple[list[float], Any]:
+            return (ag.tensor([1.0, 2.0], device=fresh) * float(number)).to_host().tolist(), fresh.context
+
+        results = together(fresh, run)
+        assert [values for values, _ in results] == [[number, 2.0 * number] for number in range(THREADS)]
+        assert len({context.int_ptr for _, context in results}) == 1
+
+
+FORKED = """
+import os, sys
+import numpy as np
+import netcl as nc
+from netcl import autograd as ag
+
+nc.use_device(int(sys.argv[1]))
+x = ag.tensor(np.ones(int(sys.argv[2]), np.float32), requires_grad=True)
+(x * 2.0).sum().backward()
+assert x.grad.to_host().tolist() == [2.0] * x.size
+child = os.fork()
+if child == 0:
+    attempts = {
+        "new": lambda: ag.tensor([1.0]), "op": lambda: x * 2.0, "other op": lambda: x.exp(), "read": x.to_host,
+        "fill": lambda: nc.zeros(3), "backward": lambda: (x * 2.0).sum().backward(), "devices": nc.devices,
+        "product": lambda: x @ x, "view": lambda: x[0].to_host(), "choice": lambda: nc.use_device(0),
+    }
+    code = 0
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+            code = 1
+            print(name, "went through")
+        except nc.errors.DeviceError as error:
+            print(name, "spawn" in str(error))
+    sys.stdout.flush()
+    os._exit(code)
+_, status = os.waitpid(child, 0)
+print("child", os.waitstatus_to_exitcode(status))
+print("parent", (x * 3.0).sum().item() == 3 * x.size)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("size", [4, 2 * CROSSOVER], ids=["small", "large"])
+def test_a_child_forked_after_a_kernel_has_run_is_told_to_use_spawn(
+    on_device: Device, python: Python, size: int
+) -> None:
+    done = python(FORKED, str(on_device.index), str(size), PYTHONWARNINGS="ignore")
+    lines = done.stdout.splitlines()
+    assert lines[-2:] == ["child 0", "parent True"], done.stdout + done.stderr
+    assert len(lines) == 12 and all(line.endswith("True") for line in lines[:10]), done.stdout
+
+
+SPAWNED = """
+import multiprocessing, sys
+import numpy as np
+from netcl import autograd as ag
+import netcl as nc
+
+def square(index):
+    nc.use_device(index)
+    return (ag.tensor([3.0]) ** 2.0).item()
+
+if __name__ == "__main__":
+    index = int(sys.argv[1])
+    assert square(index) == 9
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(square, [index]))
+"""
+
+
+def test_a_spawned_child_works(on_device: Device, python: Python, tmp_path: Any) -> None:
+    script = tmp_path / "spawned.py"
+    script.write_text(SPAWNED, encoding="utf-8")
+    done = python(
+        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')",
+        str(script), str(on_device.index),
+    )  # fmt: skip
+    assert done.stdout.strip() == "[9.0]", done.stdout + done.stderr
