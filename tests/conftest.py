@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,3 +53,14 @@ def draw() -> Callable[..., list[np.ndarray]]:
         return drawn
 
     return operands
+
+
+@pytest.fixture(scope="session")
+def svg_reader() -> Any:
+    """The module svg_reader.py, which reads a picture back from its SVG."""
+    path = Path(__file__).with_name("svg_reader.py")
+    spec = importlib.util.spec_from_file_location("svg_reader", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["svg_reader"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -52,6 +52,7 @@ class _Plan:
     limits: Limits
     balanced: bool = True
     lean: bool = False
+    pressed: bool = False  # lines may bend so that rows fit the page
     room: float = float("inf")  # a row that is wider sends cards one row up
 
 
@@ -75,15 +76,22 @@ def arrange(view: GraphView, direction: Direction = "auto", time_limit: float = 
             best = scene
     if best is not None and direction == "lr":
         return best
-    for limits in (TIGHT, LEAST):  # rows with fewer cards than would stand there
-        for share in (1.0, 0.8, 0.6, 0.4):
-            plan = replace(_NARROWEST, limits=limits, room=room * share)
-            scene = _build(view, plan, room, time_limit)
-            if scene is not None and scene.width <= ROOM:
-                return scene
-            if scene is not None and (best is None or scene.width < best.width):
-                best = scene
+    for plan in _pressed():
+        scene = _build(view, plan, room, time_limit)
+        if scene is not None and (best is None or scene.width < best.width):
+            best = scene
+        if best is not None and best.width <= ROOM:
+            return best
     return best or _whole(view, replace(_NARROWEST, room=room), time_limit)
+
+
+def _pressed() -> Iterator[_Plan]:
+    """Plans that bend lines to fit, then those that also send cards one row up where a row is full."""
+    room = ROOM - 2 * MARGIN
+    yield _Plan(True, "side", TIGHT, balanced=False, lean=True, pressed=True)
+    for limits in (TIGHT, LEAST):
+        for share in (float("inf"), 1.0, 0.8, 0.6, 0.4):
+            yield replace(_NARROWEST, limits=limits, room=room * share, pressed=True)
 
 
 def _whole(view: GraphView, plan: _Plan, time_limit: float) -> Scene:
@@ -129,7 +137,7 @@ def _build(view: GraphView, plan: _Plan, room: float, time_limit: float) -> Scen
         cards = _even(cards, parts, rows, plan)
     if (_breadth if plan.upright else _length)(view, cards, labels, rows) > room:
         return None
-    laid = place(view, rows, cards, labels, plan.upright, plan.lean, time_limit)
+    laid = place(view, rows, cards, labels, plan.upright, plan.lean, time_limit, room if plan.pressed else None)
     return _scene(view, plan, cards, labels, laid)
 
 

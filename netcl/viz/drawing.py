@@ -105,7 +105,7 @@ def draw(
     if direction not in _DIRECTIONS:
         raise ArgumentError(f"direction is one of {', '.join(_DIRECTIONS)}, not {direction!r}")
     find_theme(theme)
-    frame = caller_frame("netcl")
+    frame = caller_frame()
     for most in _MOST:
         view = read(root, names, frame, most)
         try:

@@ -16,6 +16,7 @@ from pathlib import Path
 import graphviz
 
 from netcl.viz.shapes import Block, Point
+from netcl.viz.squeeze import squeeze
 from netcl.viz.views import Edge, GraphView
 
 TIME_LIMIT = 10.0  # seconds
@@ -106,8 +107,11 @@ def place(
     upright: bool,
     lean: bool = False,
     time_limit: float = TIME_LIMIT,
+    room: float | None = None,
 ) -> Laid:
     """Lay out cards of known size: one run of Graphviz for the order within rows, the rest by arithmetic.
+
+    `room` presses rows that would be wider into it, if each of them fits.
 
     Raises:  NoLayoutError
     """
@@ -122,7 +126,35 @@ def place(
         across[stations[edge.key][-1]] = label.width if upright else label.height
     spine = _spine(view, rows, lean)
     middles = _middles(view, across, stations, spine, lean, time_limit)
+    if room is not None and _spread_of(middles, across) > room:
+        middles = _squeezed(view, rows, middles, stations, across, spine, room)
     return _Plan(view, rows, cards, labels, upright, stations, middles, across, spine).finish()
+
+
+def _spread_of(middles: Mapping[str, float], across: Mapping[str, float]) -> float:
+    ends = [(middles[name] - size / 2, middles[name] + size / 2) for name, size in across.items()]
+    return max(end[1] for end in ends) - min(end[0] for end in ends)
+
+
+def _squeezed(
+    view: GraphView,
+    rows: Mapping[int, int],
+    middles: Mapping[str, float],
+    stations: Mapping[int, Sequence[str]],
+    across: Mapping[str, float],
+    spine: set[int],
+    room: float,
+) -> dict[str, float]:
+    bands: list[list[str]] = [[] for _ in range(2 * max(rows.values()) + 1)]
+    for key, row in rows.items():
+        bands[2 * row].append(f"c{key}")
+    links: list[tuple[str, str, float]] = []
+    for edge in view.edges:
+        path = [f"c{edge.parent}", *stations[edge.key], f"c{edge.child}"]
+        for i, name in enumerate(path[1:-1], 2 * rows[edge.parent] + 1):
+            bands[i].append(name)
+        links += [(one, other, 4.0 if edge.key in spine else 1.0) for one, other in pairwise(path)]
+    return squeeze({name: middles[name] for name in across}, bands, links, across, SEPARATION, room)
 
 
 def _middles(
@@ -154,8 +186,11 @@ def _middles(
         if card.key != view.root and not any(edge.parent == card.key for edge in view.edges):
             graph.edge(f"c{card.key}", "end", style="invis")
             graph.edge(f"c{view.root}", "end", style="invis")
-    found = json.loads(_run_dot(graph.source, time_limit))
-    return {each["name"]: float(each["pos"].split(",")[0]) for each in found.get("objects", [])}
+    try:
+        found = json.loads(_run_dot(graph.source, time_limit))
+        return {each["name"]: float(each["pos"].split(",")[0]) for each in found["objects"]}
+    except (ValueError, LookupError, TypeError):
+        raise NoLayoutError("Graphviz wrote nothing readable") from None
 
 
 def _spine(view: GraphView, rows: Mapping[int, int], lean: bool) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ _MACHINERY = frozenset(
     "IPython ipykernel _pytest pytest pluggy runpy asyncio tornado traitlets nbclient threading concurrent code bdb "
     "importlib doctest unittest".split()
 )
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NOTEBOOK = frozenset(("In", "Out", "exit", "quit", "get_ipython"))
 _MOST_OBJECTS = 2000
 _MOST_ITEMS = 200
@@ -20,10 +22,10 @@ _DEEPEST = 3
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, type(sys))
 
 
-def caller_frame(package: str) -> FrameType | None:
-    """The innermost frame outside `package`."""
+def caller_frame() -> FrameType | None:
+    """The innermost frame outside netcl, told by its file as creation sites are."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _module(frame).split(".")[0] == package:
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return frame
 

@@ -175,13 +175,15 @@ def _stats(array: np.ndarray, odd: int) -> tuple[tuple[str, str], ...]:
     values = _finite(array) if odd else array.reshape(-1).astype(np.float64)
     if not values.size:
         return (("finite", "none"),)
-    named = (("min", values.min()), ("max", values.max()), ("mean", values.mean()), ("norm", np.linalg.norm(values)))
+    with np.errstate(over="ignore", invalid="ignore"):  # the mean or the norm of what is finite need not be finite
+        mean, norm = values.mean(), np.linalg.norm(values)
+    named = (("min", values.min()), ("max", values.max()), ("mean", mean), ("norm", norm))
     return tuple((name, number(float(x), 2 if name == "mean" else 3)) for name, x in named)
 
 
 def _bars(array: np.ndarray) -> tuple[int, ...]:
     values = _finite(array)
-    if not values.size or not np.isfinite(values.max() - values.min()):
+    if not values.size or not math.isfinite(float(values.max()) - float(values.min())):
         return ()
     counts, _ = np.histogram(values, bins=_BARS)
     most = counts.max()
