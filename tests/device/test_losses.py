@@ -84,7 +84,7 @@ def test_labels_that_are_no_classes_are_refused_at_the_call(device: Device, loss
         loss(a, np.array([0, 1, 2]))
     with pytest.raises(ShapeError, match="axis 2 is out of range"):
         loss(a, np.array([0, 1]), axis=2)
-    with pytest.raises(ArgumentError, match="reduction is .* not 'avg'"):
+    with pytest.raises(ArgumentError, match=r"reduction is .* not 'avg'"):
         loss(a, np.array([0, 1]), reduction="avg")
 
 
