@@ -37,13 +37,23 @@ class Launch:
 
     `arg_types` has None for a buffer and a NumPy scalar type for a number. The kernel takes its buffers first, then its
     numbers, then the integers `statics`. `size` is the least count of work-items, `work` about how many elements.
+    With `grid`, up to three lengths, exactly so many work-items run, each a work-group of its own.
     """
 
-    __slots__ = ("arg_types", "name", "program", "size", "statics", "work")
+    __slots__ = ("arg_types", "grid", "name", "program", "size", "statics", "work")
 
     def __init__(
-        self, program: str, name: str, arg_types: tuple[Any, ...], statics: tuple[int, ...], size: int, work: int
+        self,
+        program: str,
+        name: str,
+        arg_types: tuple[Any, ...],
+        statics: tuple[int, ...],
+        size: int,
+        work: int,
+        *,
+        grid: tuple[int, ...] | None = None,
     ) -> None:
+        self.grid = grid
         self.program = program
         self.name = name
         self.arg_types = (*arg_types, *[np.int64] * len(statics))
@@ -180,7 +190,7 @@ class Device:
                 self._active = queue
             cl.enqueue_nd_range_kernel(queue, kernel, size, local)
 
-    def _prepare(self, launch: Launch) -> tuple[cl.Kernel, tuple[int], tuple[int], bool]:
+    def _prepare(self, launch: Launch) -> tuple[cl.Kernel, tuple[int, ...], tuple[int, ...], bool]:
         """Give this thread a kernel object for one launch alone, on which the statics are set already."""
         self._refuse_fork()
         large = launch.work >= CROSSOVER
@@ -188,12 +198,15 @@ class Device:
         first = len(launch.arg_types) - len(launch.statics)
         for place, number in enumerate(launch.statics, first):
             kernel.set_arg(place, np.int64(number))
-        local = self.local_size
-        size = (launch.size + local - 1) // local * local
+        if launch.grid is not None:
+            size, local = launch.grid, (1,) * len(launch.grid)
+        else:
+            size = ((launch.size + self.local_size - 1) // self.local_size * self.local_size,)
+            local = (self.local_size,)
         prepared = self._threads.__dict__.setdefault("prepared", {})
         if len(prepared) >= _PREPARED_KEPT:
             prepared.clear()
-        prepared[launch] = kernel, (size,), (local,), large
+        prepared[launch] = kernel, size, local, large
         return prepared[launch]
 
     def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:
