@@ -97,3 +97,21 @@ class ArrayMethods:
         if copy is False:
             raise ValueError("a tensor lives on the device: NumPy cannot have it without a copy")
         return self.to_host() if dtype is None else self.to_host().astype(dtype)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """Hand a copy in the CPU's memory to another library: `torch.from_dlpack(x)`, `np.from_dlpack(x)`.
+
+        A copy, since DLPack libraries do not read OpenCL's buffers, and would write into a value that never changes.
+        The version asked for is not looked at: the oldest form of the capsule is one that all of them read.
+
+        Raises: BufferError if a copy is forbidden, or another device is asked for
+        """
+        if copy is False or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("a tensor lives on an OpenCL device: another library can have a copy of it, on the CPU")
+        return self.to_host().__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # kDLCPU: where the copy is

@@ -39,7 +39,8 @@ class Tensor(ArrayMethods):
     def from_host(cls, array: ArrayLike, dtype: DTypeLike | None = None, device: Device | None = None) -> Tensor:
         """Copy an array to the device.
 
-        Python numbers and lists become float32 (booleans stay booleans), NumPy arrays keep their dtype.
+        Python numbers and lists become float32 (booleans stay booleans); NumPy arrays, and what says how it becomes one
+        (`__array__`: PyTorch's tensors on the CPU, say), keep their dtype.
 
         Raises: DTypeError for a dtype that OpenCL has no type for, or float64 on a device without it.
 
@@ -51,7 +52,7 @@ class Tensor(ArrayMethods):
             raise DTypeError(f"a tensor holds real numbers or booleans, not {type(array).__name__} of {given.dtype}")
         if dtype is not None:
             wanted = np.dtype(dtype)
-        elif isinstance(array, (np.ndarray, np.generic, ArrayMethods)) or given.dtype.kind == "b":
+        elif hasattr(array, "__array__") or given.dtype.kind == "b":
             wanted = given.dtype.newbyteorder("=")
         else:
             wanted = np.dtype(np.float32)
