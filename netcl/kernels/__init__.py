@@ -8,5 +8,6 @@ from netcl.kernels.elementwise import Formula, Plan, evaluate, execute, prepare
 from netcl.kernels.matmul import matmul
 from netcl.kernels.random import random
 from netcl.kernels.reduce import REDUCTIONS, reduce
+from netcl.kernels.scan import scan
 
-__all__ = ["REDUCTIONS", "Formula", "Plan", "evaluate", "execute", "matmul", "prepare", "random", "reduce"]
+__all__ = ["REDUCTIONS", "Formula", "Plan", "evaluate", "execute", "matmul", "prepare", "random", "reduce", "scan"]

@@ -14,10 +14,11 @@ from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device
 from netcl.errors import DTypeError
-from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
+from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, Shape, collapse, contiguous
 
-_RUN = 256  # elements that one work-item folds in turn
+_RUN = 256  # elements that one work-item folds
+_PART = 16  # elements that it folds in turn: in parts, a run of 256 errs like one of 16 + 16
 
 
 class Reduction(NamedTuple):
@@ -38,14 +39,6 @@ REDUCTIONS = {
 }
 
 
-class _Part:
-    """A partial result between two passes."""
-
-    def __init__(self, layout: Layout, buffer: PooledBuffer) -> None:
-        self.layout = layout
-        self.buffer = buffer
-
-
 def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> PooledBuffer:
     """Fold `x` over `axes`; return the buffer of the result.
 
@@ -63,7 +56,7 @@ def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> P
         return _fold(device, kind, x, kept, axes, 1, out.dtype)
     part = contiguous((count, runs), out.dtype)
     buffer = _fold(device, kind, x, kept, axes, runs, out.dtype)
-    return reduce(device, kind, _Part(part, buffer), (1,), contiguous((count,), out.dtype))
+    return reduce(device, kind, Part(part, buffer), (1,), contiguous((count,), out.dtype))
 
 
 def _fold(device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, runs: int, dtype: np.dtype) -> PooledBuffer:
@@ -104,25 +97,28 @@ def _source(kind: str, dtype: np.dtype, out: np.dtype, kept_rank: int, rank: int
     kept_steps = [f"ks{axis}" for axis in range(kept_rank)]
     lengths = [f"d{axis}" for axis in range(rank)]
     steps = [f"ds{axis}" for axis in range(rank)]
-    names = ["total", "runs", "length", "offset", *kept[1:], *kept_steps, *lengths[1:], *steps]
-    combine = reduction.combine.format(a="total_so_far", b="value")
+    names = ["count", "runs", "length", "offset", *kept[1:], *kept_steps, *lengths[1:], *steps]
     empty = reduction.empty.format(**_extremes(out))
     return f"""{preamble([dtype, out])}
 __kernel void fold(__global {t}* out, __global const {ctype(dtype)}* x, {", ".join(f"const long {n}" for n in names)})
 {{
     const long i = get_global_id(0);
-    if (i >= total) return;
+    if (i >= count) return;
     const long run = i % runs;
     const long k = i / runs;
     {coordinates("k", kept)}
     const long first = offset + {dot("k", kept_steps)};
-    {t} total_so_far = ({t})({empty});
+    {t} total = ({t})({empty});
     /* Neighbouring work-items read neighbouring elements. */
-    for (long j = run; j < length; j += runs) {{
-        {coordinates("j", lengths)}
-        const {t} value = ({t})x[first + {dot("j", steps)}];
-        total_so_far = {combine};
+    for (long j = run; j < length;) {{
+        {t} part = ({t})({empty});
+        for (int k = 0; k < {_PART} && j < length; k++, j += runs) {{
+            {coordinates("j", lengths)}
+            const {t} value = ({t})x[first + {dot("j", steps)}];
+            part = {reduction.combine.format(a="part", b="value")};
+        }}
+        total = {reduction.combine.format(a="total", b="part")};
     }}
-    out[i] = total_so_far;
+    out[i] = total;
 }}
 """

@@ -21,6 +21,14 @@ class Operand(Protocol):
     def buffer(self) -> PooledBuffer: ...
 
 
+class Part:
+    """What one pass leaves for the next."""
+
+    def __init__(self, layout: Layout, buffer: PooledBuffer) -> None:
+        self.layout = layout
+        self.buffer = buffer
+
+
 def preamble(dtypes: Sequence[np.dtype], *, contract: bool = False) -> str:
     """Return the pragmas: doubles where they occur, and no fused multiply-add unless `contract`.
 

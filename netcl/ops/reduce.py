@@ -11,9 +11,10 @@ from netcl import layout as lay
 from netcl.errors import ShapeError
 from netcl.kernels import reduce
 from netcl.layout import Shape
+from netcl.ops.composite import as_array, composite
 from netcl.ops.dtypes import BOOL, FLOAT32, INT64
-from netcl.ops.elementwise import equal, sub
-from netcl.ops.shape import astype, broadcast_to, reshape
+from netcl.ops.elementwise import equal, isnan, logical_or, not_equal, sub, where
+from netcl.ops.shape import astype, broadcast_to, one_axis, reshape
 from netcl.ops.table import structural
 from netcl.tensor import Tensor
 
@@ -83,7 +84,7 @@ def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> An
 
 def _extreme(kind: str, a: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     axes = lay.normalize_axes(kind, axis, a.ndim)
-    if any(a.shape[i] == 0 for i in axes):
+    if 0 in (a.shape[i] for i in axes):
         raise ShapeError(f"{kind}: shape {a.shape} has no elements along axis {axis}, so there is no {kind}")
     return fold(kind, a, axis, keepdims, a.dtype)
 
@@ -129,6 +130,62 @@ def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> An
 @min.vjp("a", "route to the winner")
 def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return _route(g, out, a, axis)
+
+
+def _first(name: str, extreme: Any, a: Any, axis: int | None, keepdims: bool) -> Any:
+    """Return the smallest index at which the extreme value stands, or the first NaN, as NumPy does."""
+    a = as_array(a).detach()
+    if axis is None:
+        found = _first(name, extreme, reshape(a, (a.size,)), 0, False)
+        return reshape(found, (1,) * len(a.shape)) if keepdims else found
+    at = one_axis(name, axis, len(a.shape))
+    length = a.shape[at]
+    if not length:
+        raise ShapeError(f"{name}: shape {a.shape} has no elements along axis {axis}")
+    column = np.arange(length, dtype=np.int64).reshape(-1, *[1] * (len(a.shape) - at - 1))
+    numbers = Tensor.from_host(column, device=a.device)
+    wins = logical_or(equal(a, extreme(a, at, True)), isnan(a))
+    return min(where(wins, numbers, length), at, keepdims)
+
+
+@composite
+def argmax(a: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Index of the largest element, the first of several, along an axis or in the flattened array; int64, no gradient.
+
+    >>> argmax(Tensor.from_host([1.0, 3.0, 3.0])).item()
+    1
+    """
+    return _first("argmax", max, a, axis, keepdims)
+
+
+@composite
+def argmin(a: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Index of the smallest element, the first of several, along an axis or in the flattened array; int64, no gradient.
+
+    >>> argmin(Tensor.from_host([3.0, 1.0, 1.0])).item()
+    1
+    """
+    return _first("argmin", min, a, axis, keepdims)
+
+
+@composite
+def any(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Whether some element over axes (all of them for None) is not 0; NaN is not 0. False if there are none.
+
+    >>> any(Tensor.from_host([False, True])).item()
+    True
+    """
+    return sum(not_equal(a, 0), axis, keepdims) > 0
+
+
+@composite
+def all(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Whether no element over axes (all of them for None) is 0. True if there are none.
+
+    >>> all(Tensor.from_host([False, True])).item()
+    False
+    """
+    return equal(sum(equal(a, 0), axis, keepdims), 0)
 
 
 def is_finite(a: Tensor) -> bool:
