@@ -36,7 +36,8 @@ def graph(parents: list[list[int]], shape: tuple[int, ...] = (2, 3), names: list
         array = summarise(FIXED.normal(size=shape).astype("f4"))
         name = names[key % len(names)] if names else f"v{key}"
         kind = "root" if key == len(parents) - 1 else "op" if above else "leaf"
-        slot = Slot("value", array, "6(x + 1)" if key % 2 else "", "12 + 2 = 14" if key % 3 == 0 else "", "added into it")
+        total = "12 + 2 = 14" if key % 3 == 0 else ""
+        slot = Slot("value", array, "6(x + 1)" if key % 2 else "", total, "added into it")
         title = f"{name} = f({', '.join(map(str, above))})" if above else name
         caption = f"∂{name}/∂{name}"
         cards.append(Card(key, kind, name, title, "mul" if above else "", shape, "float32", array, slot, caption))
@@ -118,8 +119,8 @@ EXTREMES = [1e-38, -0.0, 1e20, -1.2345678e-12, float("nan"), float("inf"), -floa
 def test_no_value_overflows_a_card(svg_reader: Any, array: np.ndarray, direction: Any) -> None:
     seen = summarise(array)
     cards = tuple(
-        Card(key, kind, f"v{key}", f"v{key}", "", array.shape, "float64", seen, Slot("value", seen), "∂b/∂a")
-        for key, kind in ((0, "leaf"), (1, "root"))
+        Card(key, "root" if key else "leaf", f"v{key}", f"v{key}", "", (), "f", seen, Slot("value", seen), "∂b/∂a")
+        for key in (0, 1)
     )
     view = GraphView(1, "v1", cards, (Edge(0, 0, 1, "exp", "⊙ out", contribution=seen),), seed="1", ran=True)
     assert svg_reader.read(write(view, arrange(view, direction), LIGHT)).faults(view) == []
@@ -181,7 +182,7 @@ def test_without_graphviz_a_table_is_shown(monkeypatch: pytest.MonkeyPatch, svg_
     reason = fails(monkeypatch, view)
     assert "neither graphviz-pure nor a system dot" in reason
     svg = write_table(view, table(view), f"shown as a table: {reason}", LIGHT)
-    picture = svg_reader.read(svg.replace("<g", "<g"))
+    picture = svg_reader.read(svg)
     assert picture.least_text >= 10.99 and picture.width == PAGE
     assert any("shown as a table" in text for text in picture.texts)
     drawing = Drawing(view, "shown as a table: no dot")
@@ -189,7 +190,8 @@ def test_without_graphviz_a_table_is_shown(monkeypatch: pytest.MonkeyPatch, svg_
 
 
 @pytest.mark.parametrize(
-    ("script", "said"), [("exit 1", "failed"), ("sleep 20", "took more than 0.2 s"), ("echo nonsense", "nothing readable")]
+    ("script", "said"),
+    [("exit 1", "failed"), ("sleep 20", "took more than 0.2 s"), ("echo nonsense", "nothing readable")],
 )
 def test_a_layout_that_fails_or_takes_too_long(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, said: str
@@ -247,7 +249,8 @@ def test_what_a_notebook_gets() -> None:
 
 def test_a_view_cannot_be_changed() -> None:
     view = graph(SHAPES["fork"])
-    for record in (view, view.cards[0], view.edges[0], view.cards[0].slot):
+    records: list[Any] = [view, view.cards[0], view.edges[0], view.cards[0].slot]
+    for record in records:
         with pytest.raises(FrozenInstanceError):
             setattr(record, next(iter(record.__slots__)), "other")
 
