@@ -155,6 +155,17 @@ def broadcast_to(layout: Layout, shape: Shape) -> Layout:
     return _intern(view.shape, view.strides, layout.dtype, layout.offset)
 
 
+@lru_cache(maxsize=1 << 14)
+def diagonal(layout: Layout, offset: int, axis1: int, axis2: int) -> Layout:
+    """Return the view of a diagonal of two axes, which becomes the last axis.
+
+    >>> diagonal(contiguous((2, 3), np.dtype(np.float32)), 1, 0, 1).strides
+    (16,)
+    """
+    ghost = _ghost(layout)
+    return _seen(layout, ghost, np.diagonal(ghost, offset, axis1, axis2))
+
+
 def index(layout: Layout, key: Any) -> Layout:
     """Return the view that basic indexing gives: integers, slices, `...` and None.
 
