@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -260,16 +261,12 @@ def build_topo(root: Node) -> list[Node]:
             if parent not in seen:
                 seen.add(parent)
                 stack.append(parent)
-    return sorted(seen, key=_by_index)
+    return sorted(seen, key=attrgetter("index"))
 
 
 def next_index() -> int:
     """Return a number above those of all nodes so far, and below those of all to come."""
     return next(_created)
-
-
-def _by_index(node: Node) -> int:
-    return node.index
 
 
 def add_inplace(total: Tensor, contribution: Tensor) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from netcl.autograd.record import record
 from netcl.methods import ArrayMethods
 from netcl.ops import OPS
 from netcl.ops.indexing import frozen
 
+_NO_ATTRS: dict[str, Any] = {}  # one for all, so never written to
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 _UNARY = {"neg": "neg", "abs": "abs"}
@@ -20,12 +22,12 @@ _METHODS = (
 
 def _forward(name: str) -> Callable[[Any, Any], Any]:
     op = OPS[name]
-    return lambda self, other: op(self, other)
+    return lambda self, other: record(op, (self, other), _NO_ATTRS)
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
     op = OPS[name]
-    return lambda self, other: op(other, self)
+    return lambda self, other: record(op, (other, self), _NO_ATTRS)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
