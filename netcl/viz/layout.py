@@ -24,7 +24,8 @@ _INCH = 72.0
 SEPARATION = 18.0
 _LEAST_GAP, _MOST_GAP = 16.0, 52.0
 PASSING = 40.0  # how wide an edge is that passes beside a card
-_PORT_MARGIN = 22.0
+_PORT_MARGIN = 16.0
+_STUB = 9.0  # a lane meets a card head on
 _PORT_STEP = 36.0
 
 
@@ -263,8 +264,10 @@ class _Plan:
         """Where a lane would run without bends, or with the fewest."""
         ends = []
         for key in (edge.parent, edge.child) if len(self.stations[edge.key]) == 1 else (edge.child,):
-            reach = self._extent(self.cards[key])[1] / 2 - _PORT_MARGIN
-            ends.append((self.middles[f"c{key}"] - reach, self.middles[f"c{key}"] + reach))
+            block = self.cards[key]
+            reach = self._extent(block)[1] / 2 - _PORT_MARGIN
+            tail = 0.0 if self.upright else block.tail
+            ends.append((self.middles[f"c{key}"] - reach, self.middles[f"c{key}"] + reach - tail))
         if edge.key in spine and len(ends) == 2 and abs(sum(ends[0]) - sum(ends[1])) < 1:
             return sum(ends[0]) / 2
         low, high = sorted((max(end[0] for end in ends), min(end[1] for end in ends)))
@@ -303,10 +306,10 @@ class _Plan:
             labels[edge.key] = (starts[band] + (thick[band] - along) / 2, middle - across / 2)
             leave, arrive = ports[edge.key]
             points = [(cards[edge.parent][0] + self._extent(self.cards[edge.parent])[0], leave)]
-            points.append((starts[first] + thick[first], leave))
+            points.append((starts[first] + thick[first] + _STUB, leave))
             for i, lane in enumerate(self.lanes[edge.key]):
                 points += [(starts[first + 1 + i], lane), (starts[first + 1 + i] + thick[first + 1 + i], lane)]
-            points += [(starts[band + 1], arrive), (cards[edge.child][0], arrive)]
+            points += [(starts[band + 1] - _STUB, arrive), (cards[edge.child][0], arrive)]
             routes[edge.key] = tuple(points)
         return Laid(cards, labels, routes, at, self.right - self.left)
 
@@ -349,7 +352,8 @@ class _Plan:
             steps = [ports[edge.key][0], *self.lanes[edge.key], ports[edge.key][1]]
             for i, (one, next_) in enumerate(pairwise(steps)):
                 gap = 2 * self.rows[edge.parent] + i
-                gaps[gap] = max(gaps[gap], min(_LEAST_GAP + 0.3 * abs(next_ - one), _MOST_GAP))
+                aside = abs(next_ - one)
+                gaps[gap] = max(gaps[gap], min(_LEAST_GAP + 0.35 * aside + min(aside, _STUB), _MOST_GAP))
         return thick, gaps
 
 

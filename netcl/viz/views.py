@@ -70,7 +70,6 @@ class Edge:
     after: str = ""  # sum over axis 0
     contribution: ArrayView | None = None
     needs_grad: bool = True
-    reads: tuple[int, ...] = ()  # the cards whose forward values the rule reads
 
 
 @dataclass(frozen=True, slots=True)
