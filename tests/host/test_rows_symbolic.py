@@ -206,7 +206,7 @@ def refuse(*args, **kwargs):
     raise SystemExit("an OpenCL platform was looked for")
 pyopencl.get_platforms = pyopencl.create_some_context = refuse
 import netcl.ops
-print(len(netcl.ops.OPS))
+print("add" in netcl.ops.OPS)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert run.stdout.strip() == str(len(OPS)), run.stderr
+    assert run.stdout.strip() == "True", run.stderr
