@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from netcl import autograd, errors
 from netcl._version import __version__
-from netcl.creation import full, ones, zeros
+from netcl.creation import arange, eye, full, full_like, linspace, ones, ones_like, zeros, zeros_like
 from netcl.device import Device
 from netcl.memory import MemoryStats
 from netcl.platforms import devices, get_device, use_device
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from netcl import nn, optim, random, viz
 
 __all__ = [
-    "Device", "MemoryStats", "Tensor", "__version__", "autograd", "devices", "errors", "full", "get_device", "kernel",
-    "nn", "ones", "optim", "random", "use_device", "viz", "zeros",
+    "Device", "MemoryStats", "Tensor", "__version__", "arange", "autograd", "devices", "errors", "eye", "full",
+    "full_like", "get_device", "kernel", "linspace", "nn", "ones", "ones_like", "optim", "random", "use_device", "viz",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 

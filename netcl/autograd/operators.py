@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from netcl.autograd.record import record
+from netcl.errors import DTypeError
 from netcl.methods import ArrayMethods
-from netcl.ops import OPS
+from netcl.ops import COMPOSITES, OPS
 from netcl.ops.indexing import frozen
 
 _NO_ATTRS: dict[str, Any] = {}  # one for all, so never written to
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 _UNARY = {"neg": "neg", "abs": "abs"}
+_TRUTH = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor", "invert": "logical_not"}
 _METHODS = (
-    "sum", "mean", "max", "min", "reshape", "broadcast_to", "astype",
-    "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "relu",
+    "sum", "mean", "max", "min", "reshape", "broadcast_to", "astype", "var", "std", "prod", "cumsum", "norm",
+    "logsumexp", "softmax", "log_softmax", "diagonal", "exp", "log", "sqrt", "square", "sin", "cos", "tanh", "sigmoid",
+    "relu", "abs", "clip", "round", "floor", "ceil",
+)  # fmt: skip
+_COMPOSITE_METHODS = (
+    "argmax", "argmin", "any", "all", "flatten", "ravel", "squeeze", "unsqueeze", "swapaxes", "take", "repeat", "dot",
+    "trace",
 )  # fmt: skip
 
 
@@ -42,10 +51,30 @@ def _method(name: str) -> Callable[..., Any]:
     return lambda self, *args, **attrs: op(self, *args, **attrs)
 
 
-def _transpose(self: Any, *axes: Any) -> Any:
-    if not axes or axes == (None,):
-        return OPS["transpose"](self)
-    return OPS["transpose"](self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+def _truth(name: str) -> Callable[..., Any]:
+    """Return an operator of truth values: on integers it would be bit by bit in NumPy, which there is no op for."""
+    op = OPS[name]
+
+    def operate(self: Any, *other: Any) -> Any:
+        for x in (self, *other):
+            dtype = getattr(x, "dtype", type(x))
+            if dtype not in (bool, np.bool_):
+                came = getattr(dtype, "__name__", dtype)
+                raise DTypeError(f"& | ^ ~ are for truth values, not {came}; ag.{name} takes numbers")
+        return op(self, *other)
+
+    return operate
+
+
+def _permuted() -> Callable[..., Any]:
+    op = OPS["transpose"]
+
+    def permuted(self: Any, *axes: Any) -> Any:
+        if not axes or axes == (None,):
+            return op(self)
+        return op(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+
+    return permuted
 
 
 def _getitem(self: Any, key: Any) -> Any:
@@ -71,9 +100,16 @@ def _attach_all() -> None:
         _attach(f"__{symbol}__", _forward(op), f"{op}, element by element.")
     for symbol, op in _UNARY.items():
         _attach(f"__{symbol}__", _unary(op), f"{op}, element by element.")
+    for symbol, op in _TRUTH.items():
+        _attach(f"__{symbol}__", _truth(op), f"{op}, element by element.")
+        if symbol != "invert":
+            _attach(f"__r{symbol}__", _truth(op), f"{op}, element by element.")
     for name in _METHODS:
         _attach(name, _method(name), OPS[name].__doc__ or "")
-    _attach("transpose", _transpose, OPS["transpose"].__doc__ or "")
+    for name in _COMPOSITE_METHODS:
+        setattr(ArrayMethods, name, COMPOSITES[name])  # the functions themselves, with their signatures
+    for name in ("transpose", "permute"):
+        _attach(name, _permuted(), OPS["transpose"].__doc__ or "")
     _attach("__getitem__", _getitem, OPS["getitem"].__doc__ or "")
     _attach("__iter__", _iterate, "Go through the slices along the first axis.")
     setattr(ArrayMethods, "T", property(_unary("transpose"), doc="The view with its axes reversed."))  # noqa: B010

@@ -89,7 +89,7 @@ def _triangle(op: str, a: Tensor, k: int, lower: bool) -> Tensor:
     """Keep the elements on one side of diagonal number k."""
     if a.ndim < 2:
         raise ShapeError(f"{op}: a matrix or a stack of them is wanted, not shape {a.shape}")
-    below = np.tri(*a.shape[-2:], k if lower else k - 1, np.bool_)
+    below = np.tri(a.shape[-2], a.shape[-1], k if lower else k - 1).astype(np.bool_)
     return where(Tensor.from_host(below if lower else ~below, device=a.device), a, 0)
 
 

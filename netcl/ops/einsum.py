@@ -150,7 +150,7 @@ def tensordot(a: Any, b: Any, axes: int | Sequence[Any] = 2) -> Any:
     a, b = as_array(a), as_array(b)
     if isinstance(axes, (int, np.integer)):
         axes = range(len(a.shape) - axes, len(a.shape)), range(axes)
-    lists = [[one] if isinstance(one, (int, np.integer)) else [*one] for one in axes]
+    lists: list[Any] = [[one] if isinstance(one, (int, np.integer)) else [*one] for one in axes]
     left, right = ([one_axis("tensordot", i, len(x.shape)) for i in one] for x, one in zip((a, b), lists, strict=True))
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
         raise ShapeError(f"tensordot: axes {left} of {a.shape} and {right} of {b.shape} differ in length")

@@ -96,9 +96,9 @@ def _add_up(rows: Tensor, plan: Plan) -> Tensor:
     count = int(np.prod(plan.indexed, dtype=np.int64))
     ends = np.searchsorted(flat[order], np.arange(count), side="right")
     layout = lay.contiguous((*plan.indexed, *plan.rest), rows.dtype)
-    lists = [Tensor.from_host(each.astype(np.int64), device=rows.device) for each in (order, ends)]
+    order, ends = (Tensor.from_host(each.astype(np.int64), device=rows.device) for each in (order, ends))
     width = int(np.prod(plan.rest, dtype=np.int64))
-    return Tensor(layout, lookup.add_rows(rows.device, rows, *lists, width, layout), rows.device)
+    return Tensor(layout, lookup.add_rows(rows.device, rows, order, ends, width, layout), rows.device)
 
 
 @place.vjp("a", "take from {out.shape} → {a.shape}")
