@@ -112,7 +112,7 @@ def _(tangents: Any, out: Any, a: Any, axis: Axis = -1, eps: float = 1e-5) -> An
 
 
 @structural("a", linear=True)
-def dropout(a: Tensor, p: float = 0.5, seed: int = 0, step: int = 0, training: bool = True) -> Tensor:
+def dropout(a: Tensor, p: float, seed: int, step: int = 0, training: bool = True) -> Tensor:
     """Set each element to 0 with probability p and scale the others by 1 / (1 − p), so that the mean stays.
 
     Math:    out_i = a_i / (1 − p) where u_i ≥ p, else 0;  u_i is a function of seed, step and i alone, so the mask is
@@ -137,7 +137,7 @@ def dropout(a: Tensor, p: float = 0.5, seed: int = 0, step: int = 0, training: b
 
 
 @dropout.vjp("a", "G / (1 − p) where {a} was kept, else 0")
-def _(g: Any, out: Any, a: Any, p: float = 0.5, seed: int = 0, step: int = 0, training: bool = True) -> Any:
+def _(g: Any, out: Any, a: Any, p: float, seed: int, step: int = 0, training: bool = True) -> Any:
     return dropout(g, p, seed, step, training)
 
 
