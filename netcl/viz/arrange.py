@@ -22,6 +22,8 @@ MARGIN = 14.0
 _SEED_HEIGHT = 50.0
 _LEGEND_HEIGHT = 34.0
 _LEAST_WIDTH = 500.0
+_MANY = 24  # cards
+_MOST_COLUMNS = 5  # a longer way from the leaves to the loss never fits across a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class _Plan:
     room: float = float("inf")  # a row that is wider sends cards one row up
 
 
+_LEANING = _Plan(True, "side", TIGHT, balanced=False, lean=True)
 _NARROWEST = _Plan(True, "stack", TIGHT, balanced=False, lean=True)
 
 
@@ -88,7 +91,7 @@ def arrange(view: GraphView, direction: Direction = "auto", time_limit: float = 
 def _pressed() -> Iterator[_Plan]:
     """Plans that bend lines to fit, then those that also send cards one row up where a row is full."""
     room = ROOM - 2 * MARGIN
-    yield _Plan(True, "side", TIGHT, balanced=False, lean=True, pressed=True)
+    yield replace(_LEANING, pressed=True)
     for limits in (TIGHT, LEAST):
         for share in (float("inf"), 1.0, 0.8, 0.6, 0.4):
             yield replace(_NARROWEST, limits=limits, room=room * share, pressed=True)
@@ -105,17 +108,27 @@ def _plans(view: GraphView, direction: Direction) -> list[_Plan]:
     children = [edge.child for edge in view.edges]
     chain = len(set(parents)) == len(parents) and len(set(children)) == len(children) and len(view.edges) > 0
     across = [_Plan(False, "stack", ROOMY), _Plan(False, "stack", TIGHT)]
-    down = [_Plan(True, "wide", ROOMY)] if chain else []
-    down += [
-        _Plan(True, "side", ROOMY),
-        _Plan(True, "side", ROOMY, balanced=False),
-        _Plan(True, "side", TIGHT),
-        _Plan(True, "side", TIGHT, balanced=False),
-        _Plan(True, "side", TIGHT, balanced=False, lean=True),
-        _NARROWEST,
-        replace(_NARROWEST, limits=LEAST),
-    ]
-    return {"lr": across, "td": down, "auto": across + down}[direction]
+    if direction == "lr":
+        return across
+    if chain:
+        down = [_Plan(True, "wide", ROOMY)]
+    elif len(view.cards) > _MANY:  # each try takes its time, and no other plan has fitted so many
+        down = [_LEANING, _NARROWEST]
+    else:
+        down = [
+            _Plan(True, "side", ROOMY),
+            _Plan(True, "side", ROOMY, balanced=False),
+            _Plan(True, "side", TIGHT),
+            _Plan(True, "side", TIGHT, balanced=False),
+            _LEANING,
+            _NARROWEST,
+            replace(_NARROWEST, limits=LEAST),
+        ]
+    return down if direction == "td" or _rows(view) > _MOST_COLUMNS else across + down
+
+
+def _rows(view: GraphView) -> int:
+    return max(layer(view, dict.fromkeys((card.key for card in view.cards), 0.0), {}, float("inf")).values()) + 1
 
 
 def _build(view: GraphView, plan: _Plan, room: float, time_limit: float) -> Scene | None:

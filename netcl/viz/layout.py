@@ -53,7 +53,7 @@ def layer(view: GraphView, sizes: Mapping[int, float], labels: Mapping[int, floa
     incoming: dict[int, float] = {card.key: 0.0 for card in view.cards}
     for edge in view.edges:
         consumers[edge.parent].append(edge.child)
-        incoming[edge.child] += labels[edge.key] + SEPARATION
+        incoming[edge.child] += labels.get(edge.key, 0.0) + SEPARATION
     rows: dict[int, int] = {}
     used: dict[int, list[float]] = {}  # of each row: its cards, and the labels just above them
     for key in _by_depth(consumers):

@@ -83,6 +83,7 @@ def _em(char: str, bold: bool, mono: bool) -> float:
     return _WIDTHS[bold].get(char, _UNKNOWN)
 
 
+@lru_cache(maxsize=4096)
 def width(text: str, size: float, *, bold: bool = False, mono: bool = False) -> float:
     """How wide the text is at most, in the units of `size`, whatever font the reader has.
 
