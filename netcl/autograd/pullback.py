@@ -39,7 +39,7 @@ class OpPullback:
             return self._by_ops(g, self.out, self.saved)
         if isinstance(op, Row):
             return [pull(op, op.args[i], g, self.out, self.saved) for i in self.wanted]
-        return [op.rule(i)(g, self.out, *self.saved, **self.attrs) for i in self.wanted]
+        return self._by_rules(g, self.out, self.saved)
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:
         """Pull back by ops on nodes, so that the result has a graph of its own."""
@@ -54,15 +54,22 @@ class OpPullback:
     def _by_ops(self, g: Any, out: Any, operands: Sequence[Any]) -> list[Any]:
         op = self.op
         if not isinstance(op, Row):
-            return [op.rule(i)(g, out, *operands, **self.attrs) for i in self.wanted]
+            return self._by_rules(g, out, operands)
         values = dict(zip(op.args, operands, strict=True)) | {"out": out}
         results = []
         for i in self.wanted:
-            target = operands[i]
             product = g * interpret_expr(local(op, op.args[i]), values)
-            typed = product if product.dtype == target.dtype else astype(product, target.dtype)
-            results.append(unbroadcast(typed, target.shape))
+            results.append(unbroadcast(_typed(product, operands[i]), operands[i].shape))
         return results
+
+    def _by_rules(self, g: Any, out: Any, operands: Sequence[Any]) -> list[Any]:
+        rule, attrs = self.op.rule, self.attrs
+        return [_typed(rule(i)(g, out, *operands, **attrs), operands[i]) for i in self.wanted]
+
+
+def _typed(g: Any, operand: Any) -> Any:
+    """Give a cotangent the dtype of the operand that it is for: beside a float64 one, a float32 one's is float64."""
+    return g if g is None or g.dtype == operand.dtype else astype(g, operand.dtype)
 
 
 class CustomPullback:

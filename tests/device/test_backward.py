@@ -315,3 +315,14 @@ def test_a_deep_graph_of_second_derivatives_needs_no_recursion() -> None:
     x.zero_grad()
     first.backward()
     assert host(x.grad) == [2]
+
+
+def test_a_float32_leaf_gets_a_float32_gradient_beside_a_float64_operand(device: Device) -> None:
+    if not device.has_fp64:
+        pytest.skip("no float64 on this device")
+    a = ag.tensor(np.ones((2, 3), np.float32), requires_grad=True, device=device)
+    b = ag.tensor(np.full((3, 2), 2.0), requires_grad=True, device=device)
+    (a @ b).sum().backward()
+    assert (a.grad.dtype, b.grad.dtype) == (np.float32, np.float64)
+    np.testing.assert_array_equal(a.grad.to_host(), np.full((2, 3), 4.0))
+    np.testing.assert_array_equal(b.grad.to_host(), np.full((3, 2), 2.0))
