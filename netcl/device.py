@@ -9,6 +9,7 @@ That covers reads, writes, and buffers that the pool hands out again.
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
 import threading
@@ -28,6 +29,7 @@ CROSSOVER = 1 << 15
 
 T = TypeVar("T")
 
+_AHEAD = 1 << 23  # elements; about 10 ms of work for one core, and two kernels of that size are on their way
 _PREPARED_KEPT = 1 << 14  # per thread; shapes that change at every step would otherwise pile up
 _KINDS = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU", cl.device_type.ACCELERATOR: "ACCELERATOR"}
 
@@ -93,6 +95,8 @@ class Device:
         self.lock = threading.RLock()  # re-entrant: a finaliser may launch work while this thread holds it
         self._threads = threading.local()
         self._programs: dict[tuple[str, cl.Device], cl.Program] = {}
+        self._ahead = 0
+        self._mark: cl.Event | None = None
         self._pid = os.getpid()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_kernels)
@@ -109,6 +113,7 @@ class Device:
     def _queues(self) -> tuple[cl.CommandQueue, cl.CommandQueue]:
         queues = [cl.CommandQueue(self.context, device) for device in self.cl_devices]
         self._active = queues[0]
+        atexit.register(self._finish_at_exit)
         return queues[0], queues[-1]
 
     @_once
@@ -167,8 +172,11 @@ class Device:
             kernel = self._kernel(key, arg_types)
         kernel.set_args(*args)
         local = math.gcd(size, self.local_size) if exact else self.local_size
+        items = (size + local - 1) // local * local
         with self.lock:
-            cl.enqueue_nd_range_kernel(self._use(work), kernel, ((size + local - 1) // local * local,), (local,))
+            event = cl.enqueue_nd_range_kernel(self._use(work), kernel, (items,), (local,))
+            if work >= CROSSOVER:
+                self._hold_back(event, work)
 
     def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
         """Enqueue a prepared launch; returns before it has run. The quickest way, taken by every elementwise op."""
@@ -188,7 +196,17 @@ class Device:
             if queue is not self._active:
                 self._cross(self._active)
                 self._active = queue
-            cl.enqueue_nd_range_kernel(queue, kernel, size, local)
+            event = cl.enqueue_nd_range_kernel(queue, kernel, size, local)
+            if large:
+                self._hold_back(event, launch.work)
+
+    def _hold_back(self, event: cl.Event, work: int) -> None:
+        """Keep the host from running far ahead of the device: what is enqueued can be neither interrupted nor left."""
+        self._ahead += work
+        if self._ahead >= _AHEAD:
+            before, self._mark, self._ahead = self._mark, event, 0
+            if before is not None:
+                before.wait()  # not for `event`: the device always has work
 
     def _prepare(self, launch: Launch) -> tuple[cl.Kernel, tuple[int, ...], tuple[int, ...], bool]:
         """Give this thread a kernel object for one launch alone, on which the statics are set already."""
@@ -260,6 +278,13 @@ class Device:
                     raise DeviceError(f"{self.name} could not build a kernel:\n{error}\n{source}") from error
                 self._programs[source, cl_device] = program
             return program
+
+    def _finish_at_exit(self) -> None:
+        # A process that ends while PoCL's threads run a kernel dies of a segmentation fault. Without the lock, which
+        # a thread that was cut short might hold; a forked child has nothing to wait for.
+        if os.getpid() == self._pid:
+            for queue in self._queues:
+                queue.finish()
 
     def _forget_kernels(self) -> None:
         # So that the next launch in a forked child comes past _refuse_fork, at no cost to launches elsewhere.
