@@ -1,0 +1,309 @@
+"""Memory: nodes die by reference counting, buffers come back, and a process can be stopped at any moment."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import netcl as nc
+from netcl import autograd as ag
+from netcl.device import Device
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+MB = 1 << 20
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Turn Python's garbage collector off: what dies then dies by reference counting."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def leaf(values: Any) -> Any:
+    return ag.tensor(values, requires_grad=True)
+
+
+def active(device: Device) -> int:
+    return device.pool.stats().active_bytes
+
+
+# Reference counting
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_nodes_die_once_the_tape_and_the_loss_go(on_device: Device) -> None:
+    x = leaf([1.0, 2.0])
+    before = active(on_device)
+    with ag.Tape() as tape:
+        y = (x + 1.0) ** 2
+        z = ag.apply_op(lambda v: v * 2.0, lambda g, out: [g * 2.0], y[::-1].reshape(2, 1))
+        loss = (z @ ag.tensor([[1.0]])).sum()
+    tape.backward(loss)
+    watched = [weakref.ref(node) for node in tape.nodes]
+    assert len(watched) >= 6
+    del y, z
+    assert all(ref() is not None for ref in watched)  # the tape holds them
+    del tape, loss
+    assert [ref() for ref in watched] == [None] * len(watched)
+    assert x.grad.to_host().tolist() == [8, 12]
+    assert active(on_device) == before + 256  # the gradient of x is all that is new
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_without_a_tape_the_loss_alone_holds_the_graph() -> None:
+    x = leaf([1.0])
+    y = x * 2.0
+    middle = weakref.ref(y)
+    loss = y * y
+    loss.backward()
+    del y
+    assert middle() is not None
+    del loss
+    assert middle() is None
+    assert x.grad.to_host().tolist() == [8]
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_released_nodes_let_their_parents_and_their_memory_go(on_device: Device) -> None:
+    x = leaf(np.ones(1000, np.float32))
+    before = active(on_device)
+    with ag.Tape() as tape:
+        y = x
+        for _ in range(50):
+            y = y * 1.5
+    tape.backward(y, np.ones(1000, np.float32))
+    tape.release()
+    assert y.released and tape.nodes == []
+    assert active(on_device) - before <= 4 * 4096  # y, its gradient, that of x, and no more
+    assert y.to_host()[0] == np.float32(np.prod([np.float32(1.5)] * 50))
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_pass_that_raises_leaves_nothing_behind(on_device: Device) -> None:
+    def fail(g: Any) -> list[Any]:
+        raise KeyError
+
+    x = leaf([1.0])
+    before = active(on_device)
+    loss = ag.apply_op(lambda v: v * 1.0, fail, x * 2.0) * 3.0
+    gone = weakref.ref(loss)
+    with pytest.raises(KeyError):
+        loss.backward()
+    del loss
+    assert gone() is None and active(on_device) == before
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_second_derivatives_are_freed_once_the_gradient_node_is_taken_off() -> None:
+    x = leaf([2.0])
+    y = x**3
+    ag.Tape().backward(y, create_graph=True)
+    gone = weakref.ref(x.grad)
+    for node in (x, y):
+        node.zero_grad()  # .grad as a node is the documented cycle: parameter, gradient, parameter
+    del y, node
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_retain_grads_false_needs_less_memory_in_the_pass(on_device: Device) -> None:
+    def kept(retain: bool) -> int:
+        x = leaf(np.ones(100_000, np.float32))
+        y = x
+        for _ in range(20):
+            y = y.tanh()
+        before = active(on_device)
+        ag.Tape(retain_grads=retain).backward(y, np.ones(100_000, np.float32))
+        return active(on_device) - before
+
+    one = 100_000 * 4
+    assert kept(True) >= 20 * one
+    assert kept(False) <= 2 * one
+
+
+# The pool
+
+
+def test_the_pool_counts_what_is_in_use_and_what_it_keeps(on_device: Device) -> None:
+    on_device.pool.free_held()
+    start = on_device.pool.stats()
+    assert (start.held_blocks, start.held_bytes) == (0, 0)
+    x = nc.ones(MB // 4)
+    used = on_device.pool.stats()
+    assert used.active_bytes - start.active_bytes == MB and used.active_blocks - start.active_blocks == 1
+    place = x.buffer.int_ptr
+    view = x[1:]
+    del x
+    assert on_device.pool.stats().active_bytes == used.active_bytes  # the view holds it
+    del view
+    kept = on_device.pool.stats()
+    assert kept.active_bytes == start.active_bytes and kept.held_blocks == 1 and kept.held_bytes >= MB
+    again = nc.full(MB // 4, 3.0)
+    assert again.buffer.int_ptr == place and on_device.pool.stats().held_blocks == 0
+    assert (again.to_host() == 3).all()
+    del again
+    on_device.pool.free_held()
+    assert on_device.pool.stats().held_bytes == 0
+
+
+def test_a_reused_buffer_shows_nothing_of_what_was_there() -> None:
+    for value in (float("nan"), 7.0, float("inf")):
+        old = nc.full(1000, value)
+        del old
+        assert (nc.zeros(1000).to_host() == 0).all()
+        assert nc.ones(1000).sum().item() == 1000
+        x = leaf(np.ones(1000, np.float32))
+        x[::2].sum().backward()
+        assert x.grad.to_host().tolist() == [1.0, 0.0] * 500
+
+
+def test_500_temporaries_of_a_megabyte_stay_small_without_a_read_back(on_device: Device) -> None:
+    on_device.finish()
+    on_device.pool.free_held()
+    before = on_device.pool.stats()
+    x = nc.ones(MB // 4)
+    for _ in range(500):
+        x = x + 1.0
+    after = on_device.pool.stats()
+    grown = after.active_bytes + after.held_bytes - before.active_bytes - before.held_bytes
+    assert grown < 200 * MB and grown <= 4 * MB
+    assert (x.to_host() == 501).all()
+
+
+RESIDENT = """
+import sys
+import numpy as np
+import netcl as nc
+from netcl import autograd as ag
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096 / 2**20
+
+nc.use_device(int(sys.argv[1]))
+"""
+
+TEMPORARIES = (
+    RESIDENT
+    + """
+x = nc.ones(1 << 18) + 1.0
+x.to_host()
+before = resident()
+for _ in range(500):
+    x = x + 1.0
+most = resident()
+assert (x.to_host() == 502).all()
+print(max(most, resident()) - before)
+"""
+)
+
+TRAINING = (
+    RESIDENT
+    + """
+import gc
+gc.disable()
+rng = np.random.default_rng(0)
+data = ag.tensor(rng.standard_normal((64, 8)).astype(np.float32))
+label = ag.tensor(rng.standard_normal((64, 1)).astype(np.float32))
+w = ag.tensor(rng.standard_normal((8, 16)).astype(np.float32) * 0.3, requires_grad=True)
+v = ag.tensor(rng.standard_normal((16, 1)).astype(np.float32) * 0.3, requires_grad=True)
+losses, memory = [], []
+for step in range(1200):
+    with ag.Tape() as tape:
+        loss = (((data @ w).tanh() @ v - label) ** 2).mean()
+    tape.backward(loss)
+    for p in (w, v):
+        p.value = p.value - 0.05 * p.grad
+        p.zero_grad()
+    if step % 100 == 0:
+        losses.append(loss.item())
+        memory.append(resident())
+assert losses[-1] < 0.8 * losses[0], losses
+print(memory[-1] - memory[2])
+"""
+)
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads resident memory from /proc")
+
+
+@on_linux
+def test_500_temporaries_of_a_megabyte_stay_small_to_the_system_too(on_device: Device, python: Python) -> None:
+    done = python(TEMPORARIES, str(on_device.index))
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 200
+
+
+@on_linux
+def test_a_thousand_training_steps_leave_resident_memory_flat(on_device: Device, python: Python) -> None:
+    done = python(TRAINING, str(on_device.index))
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 3  # MB over the last 900 steps, the collector off
+
+
+# Being stopped
+
+
+LOOP = """
+import sys
+import numpy as np
+import netcl as nc
+
+nc.use_device(int(sys.argv[1]))
+x = nc.ones(1 << 20)
+(x * 1.0).to_host()
+print("running", flush=True)
+while True:
+    x = x * 1.0  # nothing is read back, so nothing in the program waits
+"""
+
+IN_FLIGHT = """
+import sys
+import numpy as np
+import netcl as nc
+from netcl import autograd as ag
+
+nc.use_device(int(sys.argv[1]))
+x = ag.tensor(np.ones((600, 600), np.float32), requires_grad=True)
+y = x
+for _ in range(4):
+    y = (y @ x) * (1 / 600)
+y.sum().backward()
+kept = [nc.ones(1 << 20) + float(i) for i in range(20)]
+print("done", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
+def test_ctrl_c_in_a_long_loop_answers_within_a_second(on_device: Device) -> None:
+    command = [sys.executable, "-c", LOOP, str(on_device.index)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "running\n"
+            time.sleep(1.5)
+            process.send_signal(signal.SIGINT)
+            asked = time.perf_counter()
+            _, error = process.communicate(timeout=30)
+            took = time.perf_counter() - asked
+        finally:
+            process.kill()
+    assert "KeyboardInterrupt" in error and "Fatal" not in error
+    assert took < 5  # a second to answer; the rest is room for a busy machine (a backlog took 15 s here)
+
+
+def test_exit_with_kernels_in_flight_is_clean(on_device: Device, python: Python) -> None:
+    done = python(IN_FLIGHT, str(on_device.index))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
