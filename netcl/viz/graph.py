@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
 from netcl.autograd import Node, Tape, build_topo
 from netcl.errors import ArgumentError
-from netcl.expr import Expr, Num, Var, to_text
+from netcl.expr import Num, Var, to_text
 from netcl.tensor import Tensor
 from netcl.viz.backward import Backward, operands_of
 from netcl.viz.edges import EdgeWriter
-from netcl.viz.names import find_names, scopes
+from netcl.viz.names import scopes
+from netcl.viz.naming import Naming
 from netcl.viz.select import MOST_CARDS, Selection, select
-from netcl.viz.symbolic import size
 from netcl.viz.text import clean, clip
 from netcl.viz.values import ArrayView, view
 from netcl.viz.views import Card, Edge, GraphView, Slot
-from netcl.viz.wording import expression, literal
 
-_LONGEST_NAME = 60
-_LONGEST_INLINE = 16
-_INLINE_PARTS = 7
 _FAR = 3  # rows from its first consumer at which a leaf is drawn once more
 
 
@@ -73,18 +66,15 @@ class _Reader:
     ) -> None:
         self.root, self.chosen, self.tape = root, chosen, tape
         self.shown = set(chosen.shown)
-        self.names = self._find_names(names, frame)
-        self.displays: dict[Any, Expr] = {}
-        self.titles: dict[Node, str] = {}
-        self._numbered: Counter[str] = Counter()
+        naming = Naming(chosen.shown, root, names, scopes(frame))
+        self.names, self.displays, self.titles = naming.names, naming.displays, naming.titles
+        self.operand_exprs = naming.operands
         self.views: dict[int, tuple[Any, ArrayView]] = {}
         self.cards: list[Card] = []
         self.edges: list[Edge] = []
         self.keys: dict[Node, int] = {}
 
     def read(self) -> GraphView:
-        for node in self.chosen.shown:
-            self._name(node)
         self.backward = Backward(self.root, self.chosen.shown, self.operand_exprs, self.displays)
         self.writer = EdgeWriter(self.backward, self.operand_exprs, self.displays)
         fold = self._fold() if self.chosen.hidden else None
@@ -101,68 +91,6 @@ class _Reader:
             ran=self.backward.ran,
             notes=tuple(self._notes()),
         )
-
-    # Names
-
-    def _find_names(self, names: Mapping[Any, str], frame: FrameType | None) -> dict[Any, str]:
-        constants = [x for node in self.chosen.shown for x in node.operands if isinstance(x, (Node, Tensor))]
-        wanted = {id(x): x for x in [*self.chosen.shown, *constants]}
-        found = find_names(wanted, scopes(frame))
-        result: dict[Any, str] = {}
-        for x in wanted.values():
-            name = names.get(x) or (x.name if isinstance(x, Node) else None) or found.get(id(x))
-            if name:
-                result[x] = clip(clean(str(name)), _LONGEST_NAME) or "?"
-        return result
-
-    def _fresh(self, stem: str) -> str:
-        taken = set(self.names.values())
-        while True:
-            self._numbered[stem] += 1
-            name = f"{stem}{self._numbered[stem]}"
-            if name not in taken:
-                return name
-
-    def _name(self, node: Node) -> None:
-        """Settle how a node is called, how it stands inside other expressions, and what its card is titled."""
-        if node.grad_fn is None or node.released:
-            name = self.names.setdefault(node, "") or self._fresh("leaf" if node.grad_fn is None else "t")
-            self.names[node] = name
-            self.displays[node], self.titles[node] = Var(name), name
-            return
-        e = expression(node.op_name or "op", self.operand_exprs(node), node.attrs)
-        text = to_text(e)
-        if node is self.root and node not in self.names:
-            self.names[node] = "loss" if "loss" not in self.names.values() else self._fresh("loss")
-        if node not in self.names and len(text) <= _LONGEST_INLINE and size(e) <= _INLINE_PARTS:
-            self.names[node] = text
-            self.displays[node], self.titles[node] = e, text
-            return
-        name = self.names.setdefault(node, "") or self._fresh("t")
-        self.names[node] = name
-        self.displays[node] = Var(name)
-        self.titles[node] = f"{name} = {clip(text, 80)}"
-
-    def operand_exprs(self, node: Node) -> list[Expr]:
-        """The operands of a node as they stand in a formula."""
-        return [self._operand(x) for x in operands_of(node)]
-
-    def _operand(self, x: Any) -> Expr:
-        if isinstance(x, Node) and x in self.displays:
-            return self.displays[x]
-        if isinstance(x, (Node, Tensor)):
-            if x in self.names:
-                return Var(self.names[x])
-            if isinstance(x, Node) and x.requires_grad:
-                return Var("…")  # folded away
-            value = x.value if isinstance(x, Node) else x
-            if value.size == 1:
-                return Num(value.to_host().item())
-            self.names[x] = self._fresh("const")
-            return Var(self.names[x])
-        if isinstance(x, (bool, int, float, np.generic)):
-            return Num(x.item() if isinstance(x, np.generic) else x)
-        return Var(literal(x))
 
     # Cards
 
