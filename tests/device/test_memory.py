@@ -141,7 +141,8 @@ def test_retain_grads_false_needs_less_memory_in_the_pass(on_device: Device) -> 
 def test_the_pool_counts_what_is_in_use_and_what_it_keeps(on_device: Device) -> None:
     on_device.pool.free_held()
     start = on_device.pool.stats()
-    assert (start.held_blocks, start.held_bytes) == (0, 0)
+    slack = start.held_bytes  # what the buffers in use were rounded up by counts as held
+    assert start.held_blocks == 0 and slack < 0.25 * start.active_bytes + 1024
     x = nc.ones(MB // 4)
     used = on_device.pool.stats()
     assert used.active_bytes - start.active_bytes == MB and used.active_blocks - start.active_blocks == 1
@@ -151,13 +152,14 @@ def test_the_pool_counts_what_is_in_use_and_what_it_keeps(on_device: Device) -> 
     assert on_device.pool.stats().active_bytes == used.active_bytes  # the view holds it
     del view
     kept = on_device.pool.stats()
-    assert kept.active_bytes == start.active_bytes and kept.held_blocks == 1 and kept.held_bytes >= MB
+    assert kept.active_bytes == start.active_bytes and kept.held_blocks == 1
+    assert MB <= kept.held_bytes - slack < 1.25 * MB
     again = nc.full(MB // 4, 3.0)
     assert again.buffer.int_ptr == place and on_device.pool.stats().held_blocks == 0
     assert (again.to_host() == 3).all()
     del again
     on_device.pool.free_held()
-    assert on_device.pool.stats().held_bytes == 0
+    assert on_device.pool.stats() == start
 
 
 def test_a_reused_buffer_shows_nothing_of_what_was_there() -> None:
