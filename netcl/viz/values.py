@@ -18,8 +18,8 @@ class ArrayView:
     """What a picture knows of an array: texts and shares, and no tensor.
 
     `cells` are the numbers of a small array, row by row (leading axes are stacked); `tints` the signed share of each
-    in the largest magnitude, NaN where it is not finite. A large array has `stats` and `bars` instead, and one whose
-    entries are all the same has `uniform`.
+    in the largest magnitude, NaN where it is not finite; `numbers` the array itself, on the host. A large array has
+    `stats` and `bars` instead, and one whose entries are all the same has `uniform`.
     """
 
     shape: tuple[int, ...]
@@ -34,6 +34,7 @@ class ArrayView:
     infs: int = 0
     scalar: float | None = field(default=None, compare=False)  # compare: NaN is not itself
 
+    numbers: np.ndarray | None = field(default=None, compare=False, repr=False)
     @property
     def size(self) -> int:
         return math.prod(self.shape)
@@ -144,9 +145,16 @@ def view(array: np.ndarray) -> ArrayView:
         infs=infs,
         scalar=float(first) if array.size == 1 else None,
     )
+        numbers=_frozen(array) if cells else None,
 
 
 def _cells(array: np.ndarray) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[float, ...], ...]]:
+def _frozen(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
     columns = array.shape[-1] if array.ndim else 1
     rows = array.size // columns
     if rows > MOST_ROWS or columns > MOST_COLUMNS:

@@ -9,7 +9,17 @@ from netcl.viz.values import ArrayView
 
 CardKind = Literal["leaf", "constant", "op", "root", "use", "fold"]
 SlotState = Literal[
-    "value", "zero", "not run", "not needed", "stale", "dropped", "cleared", "released", "unreached", "elsewhere"
+    "value",
+    "zero",
+    "not run",
+    "not needed",
+    "stale",
+    "dropped",
+    "cleared",
+    "released",
+    "unreached",
+    "elsewhere",
+    "not yet",
 ]
 
 # What a slot says in place of numbers, or above them.
@@ -24,6 +34,7 @@ SLOT_TEXT: dict[str, str] = {
     "released": "graph released",
     "unreached": "none reached it",
     "elsewhere": "",
+    "not yet": "not yet",  # while a pass is gone through step by step
 }
 
 
