@@ -19,6 +19,7 @@ from netcl._version import __version__
 from netcl.creation import arange, eye, full, full_like, linspace, ones, ones_like, zeros, zeros_like
 from netcl.device import Device
 from netcl.memory import MemoryStats
+from netcl.methods import ArrayMethods
 from netcl.platforms import devices, get_device, use_device
 from netcl.tensor import Tensor
 from netcl.user_kernel import kernel
@@ -31,6 +32,16 @@ __all__ = [
     "full_like", "get_device", "kernel", "linspace", "nn", "ones", "ones_like", "optim", "random", "use_device", "viz",
     "zeros", "zeros_like",
 ]  # fmt: skip
+
+
+def _repr_mimebundle_(self: Any, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    """Return what a notebook shows; the pictures are loaded when the first is asked for."""
+    return importlib.import_module("netcl.viz.inline").bundle(self)
+
+
+for _shown in (ArrayMethods, autograd.Tape):  # from here: tensors and tapes know nothing of pictures
+    _shown._repr_mimebundle_ = _repr_mimebundle_  # type: ignore[union-attr]
+del _shown
 
 
 def __getattr__(name: str) -> Any:

@@ -144,6 +144,8 @@ def _summary(array: ArrayView | None, room: float) -> list[str]:
             lines[-1] = longer
         else:
             lines.append(f"{name} {text}")
+    if array.sampled and array.bars:
+        lines.append(f"bars: {array.sampled:,} sampled".replace(",", " "))
     return [line for line in lines if line]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from netcl.viz.arrange import MARGIN, PAGE, ROOM
 from netcl.viz.cards import SMALL
 from netcl.viz.shapes import Text
-from netcl.viz.svg import Writer
+from netcl.viz.svg import Writer, describe
 from netcl.viz.text import shorten
 from netcl.viz.views import GraphView
 
@@ -19,7 +19,7 @@ def write_table(view: GraphView, text: str, reason: str, colours: Mapping[str, s
     lines = [*text.splitlines(), "", reason]
     height = 2 * MARGIN + _LINE * len(lines)
     writer = Writer(colours)
-    writer.open(view, (PAGE, height * PAGE / ROOM), (ROOM, height))
+    writer.open(describe(view), (PAGE, height * PAGE / ROOM), (ROOM, height))
     for i, line in enumerate(lines):
         room = ROOM - 2 * MARGIN
         leading = len(line) - len(line.lstrip(" "))

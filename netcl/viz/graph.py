@@ -16,8 +16,9 @@ from netcl.viz.edges import EdgeWriter
 from netcl.viz.names import scopes
 from netcl.viz.naming import Naming
 from netcl.viz.select import MOST_CARDS, Selection, select
+from netcl.viz.summary import summarise
 from netcl.viz.text import clean, clip
-from netcl.viz.values import ArrayView, view
+from netcl.viz.values import ArrayView
 from netcl.viz.views import Card, Edge, GraphView, Slot
 
 _FAR = 3  # rows from its first consumer at which a leaf is drawn once more
@@ -101,7 +102,7 @@ class _Reader:
     def _view(self, tensor: Tensor) -> ArrayView:
         found = self.views.get(id(tensor))
         if found is None:
-            found = self.views[id(tensor)] = (tensor, view(tensor.to_host()))
+            found = self.views[id(tensor)] = (tensor, summarise(tensor))
         return found[1]
 
     def _fold(self) -> int:

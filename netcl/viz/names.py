@@ -34,8 +34,13 @@ def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def scopes(frame: FrameType | None) -> Iterator[Mapping[str, Any]]:
+def scopes(frame: FrameType | None, *further: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The variables in sight of a frame, the innermost first: its own, its callers', and each module's."""
+    yield from _in_sight(frame)
+    yield from further
+
+
+def _in_sight(frame: FrameType | None) -> Iterator[Mapping[str, Any]]:
     while frame is not None and _module(frame).split(".")[0] not in _MACHINERY:
         at_module = frame.f_code.co_name == "<module>"
         if not at_module:

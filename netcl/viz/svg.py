@@ -33,9 +33,9 @@ class Writer:
         self.colours = colours
         self.parts: list[str] = []
 
-    def open(self, view: GraphView, size: Point, units: Point) -> None:
-        """The outermost element, with the picture in words and an opaque ground."""
-        title, description = describe(view)
+    def open(self, words: tuple[str, str], size: Point, units: Point) -> None:
+        """The outermost element, with the picture in words (title, description) and an opaque ground."""
+        title, description = words
         self.parts.append(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{figure(size[0])}" height="{figure(size[1])}" '
             f'viewBox="0 0 {figure(units[0])} {figure(units[1])}" role="img" aria-label="{xml(title)}" '
@@ -190,7 +190,7 @@ def write(view: GraphView, scene: Scene, colours: Mapping[str, str]) -> str:
     writer = Writer(colours)
     height = scene.height + _NOTE_HEIGHT * len(view.notes)
     scale = min(1.0, PAGE / scene.width) if scene.width <= ROOM + 1 else 11 / 12
-    writer.open(view, (scene.width * scale, height * scale), (scene.width, height))
+    writer.open(describe(view), (scene.width * scale, height * scale), (scene.width, height))
     writer.shapes(legend(view, scene.width))
     for route in scene.routes:
         writer.shapes(route_shapes(route, scene.upright, view.ran))

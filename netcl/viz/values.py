@@ -32,9 +32,10 @@ class ArrayView:
     zero: bool = False
     nans: int = 0
     infs: int = 0
+    sampled: int = 0  # how many entries the bars were counted from, if not from all
     scalar: float | None = field(default=None, compare=False)  # compare: NaN is not itself
-
     numbers: np.ndarray | None = field(default=None, compare=False, repr=False)
+
     @property
     def size(self) -> int:
         return math.prod(self.shape)
@@ -138,23 +139,23 @@ def view(array: np.ndarray) -> ArrayView:
         cells=cells,
         tints=tints,
         stats=_stats(array, nans + infs) if array.size > 1 else (),
-        bars=() if cells or same else _bars(array),
+        bars=() if cells or same else bars(array),
         uniform=number(first, 5) if same else None,
         zero=bool(not array.any()),
         nans=nans,
         infs=infs,
         scalar=float(first) if array.size == 1 else None,
-    )
         numbers=_frozen(array) if cells else None,
+    )
 
 
-def _cells(array: np.ndarray) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[float, ...], ...]]:
 def _frozen(array: np.ndarray) -> np.ndarray:
     copy = array.copy()
     copy.flags.writeable = False
     return copy
 
 
+def _cells(array: np.ndarray) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[float, ...], ...]]:
     columns = array.shape[-1] if array.ndim else 1
     rows = array.size // columns
     if rows > MOST_ROWS or columns > MOST_COLUMNS:
@@ -185,11 +186,17 @@ def _stats(array: np.ndarray, odd: int) -> tuple[tuple[str, str], ...]:
         return (("finite", "none"),)
     with np.errstate(over="ignore", invalid="ignore"):  # the mean or the norm of what is finite need not be finite
         mean, norm = values.mean(), np.linalg.norm(values)
-    named = (("min", values.min()), ("max", values.max()), ("mean", mean), ("norm", norm))
-    return tuple((name, number(float(x), 2 if name == "mean" else 3)) for name, x in named)
+    return named_stats(float(values.min()), float(values.max()), float(mean), float(norm))
 
 
-def _bars(array: np.ndarray) -> tuple[int, ...]:
+def named_stats(low: float, high: float, mean: float, norm: float) -> tuple[tuple[str, str], ...]:
+    """Statistics as texts."""
+    named = (("min", low), ("max", high), ("mean", mean), ("norm", norm))
+    return tuple((name, number(x, 2 if name == "mean" else 3)) for name, x in named)
+
+
+def bars(array: np.ndarray) -> tuple[int, ...]:
+    """A histogram of the finite entries, as heights."""
     values = _finite(array)
     if not values.size or not math.isfinite(float(values.max()) - float(values.min())):
         return ()
