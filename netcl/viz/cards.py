@@ -214,6 +214,16 @@ def _under_title(card: Card) -> tuple[str, ...]:
     return (*card.lines, *card.badges, *((SLOT_TEXT["not needed"],) if unneeded else ()))
 
 
+def redraw(card: Card, lane: Literal["value", "gradient"], limits: Limits, place: Rect) -> list[Shape] | None:
+    """One slot of a card drawn anew in its place, or None where it does not fit under these limits."""
+    if lane == "gradient" and card.slot is None:
+        return None
+    part = _value_part(card, limits) if card.slot is None or lane == "value" else _slot_part(card, card.slot, limits)
+    if part.width > place.width + 0.5 or part.height > place.height + 0.5:
+        return None
+    return _draw_part(part, place.x, place.y, place.width, place.height)
+
+
 @dataclass(frozen=True, slots=True)
 class CardParts:
     """A card measured but not yet composed; `columns` are the widths that its parts ask for."""
