@@ -157,10 +157,11 @@ def test_two_ops_on_one_line_are_told_apart_by_what_they_were_fed() -> None:
         (ag.sqrt(x + 1.0) + ag.sqrt(y)).sum().backward()
 
 
-def test_the_cell_and_the_line_are_named_in_a_notebook() -> None:
+def test_the_cell_and_the_line_are_named_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("IPython")
     from IPython.core.interactiveshell import InteractiveShell
 
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is active
     shell = InteractiveShell.instance()
     try:
         shell.run_cell("from netcl import autograd as ag\nx = ag.tensor([0.0], requires_grad=True)", store_history=True)
