@@ -14,7 +14,7 @@ array([[ 6., 12., 18.],
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from netcl import autograd, errors
+from netcl import autograd, errors, notebook
 from netcl._version import __version__
 from netcl.creation import arange, eye, full, full_like, linspace, ones, ones_like, zeros, zeros_like
 from netcl.device import Device
@@ -32,6 +32,9 @@ __all__ = [
     "full_like", "get_device", "kernel", "linspace", "nn", "ones", "ones_like", "optim", "random", "use_device", "viz",
     "zeros", "zeros_like",
 ]  # fmt: skip
+
+
+notebook.watch()  # one callback per cell, of a microsecond
 
 
 def _repr_mimebundle_(self: Any, include: Any = None, exclude: Any = None) -> dict[str, str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import linecache
 import os
-import re
 import sys
 from types import CodeType
-from typing import Any
+
+from netcl import notebook
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _inside: dict[str, bool] = {}  # file name -> whether it is part of netcl
@@ -42,7 +42,7 @@ class Site:
     @property
     def cell(self) -> int | None:
         """The number of the notebook cell, as in `In [3]`, or None in a file."""
-        return _cell_number(self.filename)
+        return notebook.cell_number(self.filename)
 
     def describe(self) -> str:
         """Return `cell 3, line 2` or `model.py, line 7`."""
@@ -79,13 +79,3 @@ def is_inside(filename: str) -> bool:
     True
     """
     return filename.startswith(_PACKAGE)
-
-
-def _cell_number(filename: str) -> int | None:
-    """Ask a running IPython which cell a code name belongs to; netcl itself does not need IPython."""
-    module: Any = sys.modules.get("IPython")
-    shell = module.get_ipython() if module is not None else None
-    name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    named = name_of(filename) if name_of is not None else None
-    match = re.fullmatch(r"In\[(\d+)\]", named[1]) if named else None
-    return int(match.group(1)) if match else None

@@ -12,5 +12,6 @@ backward pass of y = 8, from the loss back to the leaves
 from __future__ import annotations
 
 from netcl.viz.drawing import Drawing, draw
+from netcl.viz.trace import trace
 
-__all__ = ["Drawing", "draw"]
+__all__ = ["Drawing", "draw", "trace"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from netcl.autograd import Node, Tape, no_grad
+from netcl.autograd import Node, Tape, detect_anomaly, no_grad
 from netcl.expr import Call, Expr, Num, to_text
 from netcl.ops import OPS
 from netcl.viz.symbolic import tidy
@@ -45,7 +45,8 @@ class Backward:
         self.operand_exprs, self.displays = operand_exprs, displays
         self.ran = root.pass_id != 0 and root.grad is not None
         self.notes: list[str] = []
-        self.grads: dict[Node, np.ndarray] = {node: gradient(node).to_host() for node in nodes if node.grad is not None}
+        seen = dict.fromkeys((*nodes, root))  # the loss speaks even where it is not shown
+        self.grads: dict[Node, np.ndarray] = {node: gradient(node).to_host() for node in seen if node.grad is not None}
         self.views = {node: view(array) for node, array in self.grads.items()}
         self.contributions: dict[Node, list[Contribution]] = {}
         self.arrivals: dict[Node, list[Contribution]] = {node: [] for node in nodes}
@@ -74,7 +75,7 @@ class Backward:
             if node.grad_fn is None or node.released or not self.current(node):
                 continue
             try:
-                with no_grad():
+                with no_grad(), detect_anomaly(False):  # a picture shows NaN, it does not raise
                     found = node.grad_fn(gradient(node))
             except Exception as error:  # a user's grad_fn may raise anything; the picture then says so
                 self.notes.append(f"grad_fn of {node.op_name} raised {type(error).__name__}: no contributions from it")
@@ -92,6 +93,8 @@ class Backward:
         if not self.ran or self.views[self.root].uniform != "1":
             return
         waiting: dict[Node, list[Expr | None]] = {node: [] for node in self.nodes}
+        if self.root not in waiting:
+            return
         waiting[self.root].append(Num(1))
         for node in reversed(self.nodes):
             total: Expr | None = None

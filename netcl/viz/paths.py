@@ -1,0 +1,177 @@
+"""The paths from a node to a later one, with what the chain rule multiplies along each and adds over all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from netcl.autograd import Node, build_topo, detect_anomaly, no_grad
+from netcl.autograd.engine import pull_back
+from netcl.errors import ArgumentError
+from netcl.tensor import Tensor
+from netcl.viz.backward import Backward
+from netcl.viz.edges import EdgeWriter
+from netcl.viz.naming import Naming
+from netcl.viz.text import clip, isolate
+from netcl.viz.values import number, view
+
+Step = tuple[Node, int]  # a consumer, and which of its parents the path comes from
+
+_ROOM = 100  # characters
+_MOST_STEPS = 8
+_MOST_NODES = 5000  # that are named
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One path, from the first node to the last: names, what each edge does to a cotangent, and what arrives.
+
+    `factors` are the local derivatives where every value on the path is one number, else empty.
+    """
+
+    names: tuple[str, ...]
+    rules: tuple[str, ...]
+    factors: tuple[str, ...]
+    contribution: np.ndarray | None
+
+    @property
+    def says(self) -> str:
+        """`3 × 1 = 3`, or the maps from the last node back and what arrives."""
+        arrives = "0, no gradient passes" if self.contribution is None else view(self.contribution).line(40)
+        if self.factors:
+            return f"{' × '.join(_few(_signed(self.factors)))} = {arrives}"
+        return f"{' ∘ '.join(_few(self.rules))} → {arrives}"
+
+
+def _few(texts: Sequence[str]) -> list[str]:
+    """The texts, without the middle ones where they are many."""
+    if len(texts) <= _MOST_STEPS:
+        return list(texts)
+    half = _MOST_STEPS // 2
+    return [*texts[:half], f"({len(texts) - 2 * half} more)", *texts[-half:]]
+
+
+def _signed(texts: Iterable[str]) -> list[str]:
+    return [f"({text})" if text.startswith("−") else text for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The paths from `start` to `end`: how many there are, the first of them, and the sum over all."""
+
+    start: str
+    end: str
+    count: int
+    paths: tuple[Path, ...]
+    total: np.ndarray
+
+    @property
+    def text(self) -> str:
+        """All of it, as a terminal shows it."""
+        count = f"{self.count:,}".replace(",", " ")
+        lines = [f"{count} path{'s' * (self.count != 1)} from {isolate(self.start)} to {isolate(self.end)}"]
+        ways = [" → ".join(_few(path.names)) for path in self.paths]
+        says = [path.says for path in self.paths]
+        wide, digits = max(map(len, ways), default=0), len(str(len(ways)))
+        one_line = wide + max(map(len, says), default=0) <= _ROOM
+        for i, (way, said) in enumerate(zip(ways, says, strict=True), 1):
+            head = f"  {i:>{digits}}  {isolate(way)}"
+            between = " " * (wide - len(way) + 2) if one_line else f"\n{' ' * (digits + 6)}"
+            lines.append(f"{head}{between}{isolate(said)}")
+        if self.count > len(self.paths):
+            lines.append(f"  … and {self.count - len(self.paths):,} more".replace(",", " "))
+        return "\n".join([*lines, self._sum()])
+
+    def _sum(self) -> str:
+        parts = [path.contribution for path in self.paths if path.contribution is not None]
+        total = view(self.total).line(60)
+        left = f"∂{self.end}/∂{self.start if ' ' not in self.start else f'({self.start})'}"
+        if self.count > len(self.paths) or not parts:
+            return f"{left} = {total}, the sum over all paths"
+        if len(parts) == 1:
+            return f"{left} = {total}"
+        if self.total.size == 1 and len(parts) <= 8:
+            return f"{left} = {' + '.join(_signed(number(part.item()) for part in parts))} = {total}"
+        return f"{left} = {total}, the sum of the {len(parts)} above"
+
+    def __repr__(self) -> str:
+        return f"<Paths from {self.start} to {self.end}: {self.count}>"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": self.text}
+
+
+def find_paths(
+    start: Node, end: Node, names: Mapping[Any, str] | None, spaces: Iterable[Mapping[str, Any]], most: int
+) -> Paths:
+    """Find the paths from `start` to `end`; see `trace`."""
+    if not isinstance(end, Node):
+        raise ArgumentError(f"trace(node, to=...) takes a Node, not {type(end).__name__}")
+    order = build_topo(end)
+    between, counts = _between(order, start)
+    if end not in counts or start is end:
+        raise ArgumentError(f"no path leads from {start!r} to {end!r}")
+    naming = Naming(order if len(order) <= _MOST_NODES else between, end, names, spaces)
+    with no_grad(), detect_anomaly(False):
+        seed = Tensor.full(end.shape, 1, end.dtype, end.device)
+        found = _walk(start, end, counts, seed)
+        taken = [(steps, array) for (steps, array), _ in zip(found, range(most), strict=False)]
+        backward = Backward(end, [], naming.operands, naming.displays)
+        writer = EdgeWriter(backward, naming.operands, naming.displays)
+        paths = tuple(_path(start, steps, array, naming, writer) for steps, array in taken)
+        total = next((g for node, g in pull_back(end, seed, targets=[start]) if node is start), None)
+    zero = np.zeros(start.shape, start.dtype)
+    return Paths(naming.names[start], naming.names[end], counts[end], paths, zero if total is None else total.to_host())
+
+
+def _between(order: list[Node], start: Node) -> tuple[list[Node], dict[Node, int]]:
+    """The nodes on some path from `start`, and how many paths lead to each."""
+    counts = {start: 1}
+    for node in order:
+        ways = sum(counts.get(parent, 0) for parent in node.parents)
+        if ways and node is not start:
+            counts[node] = ways
+    return [node for node in order if node in counts], counts
+
+
+def _walk(
+    start: Node, end: Node, counts: Mapping[Node, int], seed: Tensor
+) -> Iterator[tuple[tuple[Step, ...], Tensor | None]]:
+    """Go from the end back along every path, pulling the seed along; each path is yielded from its start on."""
+    stack: list[tuple[Node, Tensor | None, tuple[Step, ...]]] = [(end, seed, ())]
+    while stack:
+        node, g, steps = stack.pop()
+        if node is start:
+            yield steps, g
+            continue
+        pulled = _pulled(node, g)
+        for nth in reversed(range(len(node.parents))):
+            if node.parents[nth] in counts:
+                stack.append((node.parents[nth], pulled[nth], ((node, nth), *steps)))
+
+
+def _pulled(node: Node, g: Tensor | None) -> list[Any]:
+    if g is None or node.grad_fn is None:
+        return [None] * len(node.parents)
+    return [getattr(c, "value", c) for c in node.grad_fn(g)]
+
+
+def _path(start: Node, steps: tuple[Step, ...], g: Tensor | None, naming: Naming, writer: EdgeWriter) -> Path:
+    nodes = [start, *(child for child, _ in steps)]
+    rules = []
+    for child, nth in steps:
+        edge = writer.write(0, 0, 0, child, writer.backward.positions(child)[nth], nth)
+        rules.append(" then ".join(part for part in (edge.rule, edge.after) if part))
+    factors = []
+    if all(node.value.size == 1 for node in nodes):
+        for child, nth in steps:
+            one = _pulled(child, Tensor.full(child.shape, 1, child.dtype, child.device))[nth]
+            factors.append("0" if one is None else number(one.item()))
+    shown = [clip(naming.names[node], 24) for node in nodes]
+    return Path(tuple(shown), tuple(rules), tuple(factors), None if g is None else g.to_host())
