@@ -44,7 +44,8 @@ def test_a_script_is_traced_to_file_and_line() -> None:
         return v * 2.0  # here
 
     y = double(x)
-    found = traced(y)
+    found = viz.trace(y)
+    assert isinstance(found, Trace)
     assert found.origin is not None
     assert found.origin.place == f"{HERE}, line {found.origin.line}" and found.origin.function == "double"
     assert dict(found.origin.lines)[found.origin.line].endswith("return v * 2.0  # here")
