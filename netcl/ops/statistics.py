@@ -44,7 +44,7 @@ def var(a: Tensor, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -
     return sum(square(_centred(_floats(a), axis)), axis, keepdims) / _freedom(a, axis, ddof)
 
 
-@var.vjp("a", "⊙ 2(a − mean(a)) / (n − {ddof})")
+@var.vjp("a", "⊙ 2({a} − mean) / (n − ddof)")
 def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -> Any:
     return 2.0 * _centred(a, axis) * spread(g, a, axis) / _freedom(a, axis, ddof)
 
@@ -65,7 +65,7 @@ def std(a: Tensor, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -
     return sqrt(var.function(a, axis, keepdims, ddof))
 
 
-@std.vjp("a", "⊙ (a − mean(a)) / ((n − {ddof}) {out})")
+@std.vjp("a", "⊙ ({a} − mean) / ((n − ddof) {out})")
 def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -> Any:
     return _centred(a, axis) * spread(g / _never_zero(out), a, axis) / _freedom(a, axis, ddof)
 
@@ -92,7 +92,7 @@ def norm(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return sqrt(sum(square(_floats(a)), axis, keepdims))
 
 
-@norm.vjp("a", "⊙ a / {out}")
+@norm.vjp("a", "⊙ {a} / {out}")
 def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return a * spread(g / _never_zero(out), a, axis)
 
@@ -124,7 +124,7 @@ def _shares(a: Any, out: Any, axis: Axis) -> Any:
     return exp(a - spread(where(equal(out, -math.inf), 0.0, out), a, axis))
 
 
-@logsumexp.vjp("a", "⊙ softmax(a)")
+@logsumexp.vjp("a", "⊙ softmax of {a}")
 def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return _shares(a, out, axis) * spread(g, a, axis)
 

@@ -82,6 +82,10 @@ class Op:
 
         return declare
 
+    def arg(self, i: int) -> str | None:
+        """Return the name of operand number `i`, under which its rules stand; None if there is no such operand."""
+        return self.args[0] if self.variadic else self.args[i] if i < len(self.args) else None
+
     def rule(self, i: int) -> Callable[..., Any]:
         """Return how a cotangent is pulled back to operand number `i`."""
         return partial(self.vjps[self.args[0]], i) if self.variadic else self.vjps[self.args[i]]

@@ -68,17 +68,18 @@ class EdgeWriter:
             scalar = child.value.size == 1
             return f"× {text}" if scalar or isinstance(local, Num) else f"⊙ {text}"
         op = OPS.get(child.op_name or "")
-        if op is None or position >= len(op.args):
+        arg = op.arg(position) if op is not None else None
+        if op is None or arg is None:
             return f"grad_fn of {child.op_name or 'op'}"
         values = operands_of(child)
         refs = {
-            arg: _ref(to_text(e) if " " not in to_text(e) else f"({to_text(e)})", x)
-            for arg, e, x in zip(op.args, exprs, values, strict=False)
+            name: _ref(to_text(e) if " " not in to_text(e) else f"({to_text(e)})", x)
+            for name, e, x in zip(op.args, exprs, values, strict=False)
         }
         refs["out"] = _ref(to_text(self.displays[child]), child)
         parent = values[position]
         ratio = parent.size // child.value.size if child.value.size and isinstance(parent, (Node, Tensor)) else 0
-        return structural_rule(op, op.args[position], refs, child.attrs, ratio)
+        return structural_rule(op, arg, refs, child.attrs, ratio)
 
     def _numbers(self, child: Node, position: int, local: Expr, array: np.ndarray) -> str:
         """`upstream 4 × b = 3 → 12`, with the value of the local partial where it is not itself a number."""

@@ -56,6 +56,10 @@ def literal(value: Any) -> str:
         return "..."
     if isinstance(value, tuple):
         return "(" + ", ".join(map(literal, value)) + (",)" if len(value) == 1 else ")")
+    if isinstance(value, (list, np.ndarray)) and np.size(value) <= 6:
+        return f"[{', '.join(map(literal, value))}]" if np.ndim(value) else literal(np.asarray(value)[()])
+    if isinstance(value, np.ndarray):
+        return f"<{value.dtype} {shape_text(value.shape)}>"
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, int, float)):
