@@ -29,7 +29,8 @@ CROSSOVER = 1 << 15
 
 T = TypeVar("T")
 
-_AHEAD = 1 << 23  # elements; about 10 ms of work for one core, and two kernels of that size are on their way
+_AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 10 ms of work
+_AHEAD_OF_A_CORE = 1 << 23
 _PREPARED_KEPT = 1 << 14  # per thread; shapes that change at every step would otherwise pile up
 _KINDS = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU", cl.device_type.ACCELERATOR: "ACCELERATOR"}
 
@@ -116,6 +117,15 @@ class Device:
         atexit.register(self._finish_at_exit)
         return queues[0], queues[-1]
 
+    def swap_queues(
+        self, queues: tuple[cl.CommandQueue, cl.CommandQueue]
+    ) -> tuple[cl.CommandQueue, cl.CommandQueue]:
+        """Go on with other queues, once all work is done; return those before (see commands.py)."""
+        with self.lock:
+            self.finish()
+            before, self._queues, self._active = self._queues, queues, queues[0]
+        return before
+
     @_once
     def pool(self) -> Pool:
         """The device's memory."""
@@ -157,7 +167,7 @@ class Device:
         work: int,
         *,
         exact: bool = False,
-    ) -> None:
+    ) -> cl.Event:
         """Enqueue a kernel over at least `size` work-items, for about `work` elements; returns before it has run.
 
         `program` is OpenCL C; `arg_types` has None for a buffer and a NumPy scalar type for a number. The work-group
@@ -177,8 +187,9 @@ class Device:
             event = cl.enqueue_nd_range_kernel(self._use(work), kernel, (items,), (local,))
             if work >= CROSSOVER:
                 self._hold_back(event, work)
+        return event
 
-    def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+    def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> cl.Event:
         """Enqueue a prepared launch; returns before it has run. The quickest way, taken by every elementwise op."""
         try:
             kernel, size, local, large = self._threads.prepared[launch]
@@ -199,11 +210,12 @@ class Device:
             event = cl.enqueue_nd_range_kernel(queue, kernel, size, local)
             if large:
                 self._hold_back(event, launch.work)
+        return event
 
     def _hold_back(self, event: cl.Event, work: int) -> None:
         """Keep the host from running far ahead of the device: what is enqueued can be neither interrupted nor left."""
         self._ahead += work
-        if self._ahead >= _AHEAD:
+        if self._ahead >= _AHEAD.get(self.kind, _AHEAD_OF_A_CORE):
             before, self._mark, self._ahead = self._mark, event, 0
             if before is not None:
                 before.wait()  # not for `event`: the device always has work
@@ -240,23 +252,23 @@ class Device:
             kernel.set_scalar_arg_dtypes(arg_types)
         return kernel
 
-    def write(self, buffer: Any, array: np.ndarray) -> None:
+    def write(self, buffer: Any, array: np.ndarray) -> cl.Event:
         """Copy a contiguous host array to the start of a buffer. Blocks: the caller may change the array at once."""
         self._refuse_fork()
         with self.lock:
-            cl.enqueue_copy(self._use(array.size), buffer, array, is_blocking=True)
+            return cl.enqueue_copy(self._use(array.size), buffer, array, is_blocking=True)
 
-    def fill(self, buffer: Any, value: np.ndarray, nbytes: int) -> None:
+    def fill(self, buffer: Any, value: np.ndarray, nbytes: int) -> cl.Event:
         """Repeat one 0-d value over the first `nbytes` bytes of a buffer."""
         self._refuse_fork()
         with self.lock:
-            cl.enqueue_fill_buffer(self._use(nbytes // value.itemsize), buffer, value, 0, nbytes)
+            return cl.enqueue_fill_buffer(self._use(nbytes // value.itemsize), buffer, value, 0, nbytes)
 
-    def read(self, array: np.ndarray, buffer: Any, offset: int) -> None:
+    def read(self, array: np.ndarray, buffer: Any, offset: int) -> cl.Event:
         """Copy from a buffer, `offset` bytes in, into a contiguous host array. Waits for all work before it."""
         self._refuse_fork()
         with self.lock:
-            cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)
+            return cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)
 
     def build(self, source: str, cl_device: cl.Device | None = None) -> cl.Program:
         """Compile OpenCL C, for one of the two CPU devices alone: most programs never run on the other.

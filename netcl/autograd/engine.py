@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -103,7 +104,7 @@ class Tape:
     def __init__(self, retain_grads: bool = True) -> None:
         self.nodes: list[Node] = []
         self.retain_grads = retain_grads
-        self._roots: list[Node] = []
+        self._roots: weakref.WeakSet[Node] = weakref.WeakSet()  # a tape that outlives its losses keeps none
         self._pending_flush_queue: Any = None
 
     def __enter__(self) -> Tape:
@@ -143,7 +144,7 @@ class Tape:
             elif g is not None:
                 results.append((node, g))
         _commit(results)
-        self._roots.append(loss)
+        self._roots.add(loss)
         queue = loss.value.device.queue
         queue.flush()
         self._pending_flush_queue = queue
@@ -153,7 +154,8 @@ class Tape:
         for node in [*self.nodes, *(node for root in self._roots for node in build_topo(root))]:
             if node.grad_fn is not None:
                 node.grad_fn, node.parents, node.operands, node.attrs = released, [], (), None
-        self.nodes, self._roots = [], []
+        self.nodes = []
+        self._roots.clear()
 
 
 def pull_back(

@@ -24,9 +24,8 @@ class _Modes(threading.local):
         self.recording = True
         self.anomaly = False
         self.depth = 0  # transforms that are running: each has a level of its own
-        # For each switch, its value outside every context, and the contexts entered with theirs.
-        self.base = {"recording": True, "anomaly": False}
-        self.entered: dict[str, list[tuple[object, bool]]] = {"recording": [], "anomaly": []}
+        # For each switch, the contexts entered with the value in each; the first entry stands for no context at all.
+        self.entered: dict[str, list[tuple[object, bool]]] = {"recording": [(None, True)], "anomaly": [(None, False)]}
 
 
 modes = _Modes()
@@ -34,8 +33,14 @@ modes = _Modes()
 
 
 def _refresh(switch: str) -> None:
+    setattr(modes, switch, modes.entered[switch][-1][1])
+
+
+def _set(switch: str, mode: bool) -> None:
+    """Give a switch a value until the context that is now innermost is left, or for good outside all of them."""
     entered = modes.entered[switch]
-    setattr(modes, switch, entered[-1][1] if entered else modes.base[switch])
+    entered[-1] = (entered[-1][0], mode)
+    _refresh(switch)
 
 
 class _Switch:
@@ -122,15 +127,13 @@ class set_grad_enabled(_Switch):  # noqa: N801
 
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
-        self._before = modes.base[self.switch]
-        modes.base[self.switch] = self.mode
-        _refresh(self.switch)
+        self._before = modes.recording
+        _set(self.switch, self.mode)
 
     def _undo_call(self) -> None:
         if self._before is not None:
-            modes.base[self.switch] = self._before
+            _set(self.switch, self._before)
             self._before = None
-            _refresh(self.switch)
 
     def __enter__(self) -> None:
         self._undo_call()
@@ -155,8 +158,7 @@ class detect_anomaly(_Switch):  # noqa: N801
 
 def set_detect_anomaly(mode: bool) -> None:
     """Turn anomaly detection on or off in this thread, until told otherwise."""
-    modes.base["anomaly"] = bool(mode)
-    _refresh("anomaly")
+    _set("anomaly", bool(mode))
 
 
 def is_grad_enabled() -> bool:

@@ -24,7 +24,7 @@ class OpPullback:
     __slots__ = ("attrs", "op", "out", "plain", "saved", "wanted")
 
     def __init__(
-        self, op: Op, saved: tuple[Any, ...], out: Any, attrs: dict[str, Any], wanted: Sequence[int], plain: bool
+        self, op: Op, saved: Sequence[Any], out: Any, attrs: dict[str, Any], wanted: Sequence[int], plain: bool
     ) -> None:
         self.op = op
         self.saved = saved

@@ -309,3 +309,15 @@ def test_ctrl_c_in_a_long_loop_answers_within_a_second(on_device: Device) -> Non
 def test_exit_with_kernels_in_flight_is_clean(on_device: Device, python: Python) -> None:
     done = python(IN_FLIGHT, str(on_device.index))
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_a_tape_made_outside_a_loop_keeps_no_loss_alive(on_device: Device) -> None:
+    tape = ag.Tape()
+    x = ag.tensor([1.0], requires_grad=True)
+    losses = []
+    for _ in range(3):
+        loss = (x * x).sum()
+        tape.backward(loss)
+        losses.append(weakref.ref(loss))
+        del loss
+    assert [ref() for ref in losses] == [None, None, None]

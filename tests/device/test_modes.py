@@ -319,3 +319,18 @@ def test_no_grad_keeps_no_operand_alive() -> None:
         y = middle + w
         del middle
     assert gone() is None and y.to_host().tolist() == [8]
+
+
+def test_set_grad_enabled_called_inside_a_context_acts_at_once_and_until_its_end() -> None:
+    with ag.no_grad():
+        ag.set_grad_enabled(True)
+        assert ag.is_grad_enabled()
+        with ag.no_grad():
+            assert not ag.is_grad_enabled()
+        assert ag.is_grad_enabled()
+    assert ag.is_grad_enabled()
+    with ag.no_grad():
+        ag.set_grad_enabled(True)
+        ag.set_grad_enabled(False)
+        assert not ag.is_grad_enabled()
+    assert ag.is_grad_enabled()
