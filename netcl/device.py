@@ -29,7 +29,8 @@ CROSSOVER = 1 << 15
 
 T = TypeVar("T")
 
-_AHEAD = 1 << 23  # elements; about 10 ms of work for one core, and two kernels of that size are on their way
+_AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 10 ms of work
+_AHEAD_OF_A_CORE = 1 << 23
 _PREPARED_KEPT = 1 << 14  # per thread; shapes that change at every step would otherwise pile up
 _KINDS = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU", cl.device_type.ACCELERATOR: "ACCELERATOR"}
 
@@ -214,7 +215,7 @@ class Device:
     def _hold_back(self, event: cl.Event, work: int) -> None:
         """Keep the host from running far ahead of the device: what is enqueued can be neither interrupted nor left."""
         self._ahead += work
-        if self._ahead >= _AHEAD:
+        if self._ahead >= _AHEAD.get(self.kind, _AHEAD_OF_A_CORE):
             before, self._mark, self._ahead = self._mark, event, 0
             if before is not None:
                 before.wait()  # not for `event`: the device always has work
