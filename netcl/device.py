@@ -13,6 +13,7 @@ import atexit
 import math
 import os
 import threading
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -284,7 +285,9 @@ class Device:
                     # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive. No
                     # warnings: an op's C is right for floats and idle for integers (`a != a`): no news to users.
                     options = "-w -cl-kernel-arg-info"
-                    with pocl.build_lock():
+                    with pocl.build_lock(), warnings.catch_warnings():
+                        # NVIDIA's compiler reports what it did, and Intel's that it was done, as pyopencl's warnings.
+                        warnings.simplefilter("ignore", cl.CompilerWarning)
                         program = cl.Program(self.context, source).build(options, devices=[cl_device])
                 except cl.Error as error:
                     raise DeviceError(f"{self.name} could not build a kernel:\n{error}\n{source}") from error
