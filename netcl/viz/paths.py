@@ -15,6 +15,7 @@ from netcl.tensor import Tensor
 from netcl.viz.backward import Backward
 from netcl.viz.edges import EdgeWriter
 from netcl.viz.naming import Naming
+from netcl.viz.report import Report, thousands
 from netcl.viz.text import clip, isolate
 from netcl.viz.values import number, view
 
@@ -58,8 +59,8 @@ def _signed(texts: Iterable[str]) -> list[str]:
     return [f"({text})" if text.startswith("−") else text for text in texts]
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+@dataclass(frozen=True, repr=False)
+class Paths(Report):
     """The paths from `start` to `end`: how many there are, the first of them, and the sum over all."""
 
     start: str
@@ -71,8 +72,9 @@ class Paths:
     @property
     def text(self) -> str:
         """All of it, as a terminal shows it."""
-        count = f"{self.count:,}".replace(",", " ")
-        lines = [f"{count} path{'s' * (self.count != 1)} from {isolate(self.start)} to {isolate(self.end)}"]
+        lines = [
+            f"{thousands(self.count)} path{'s' * (self.count != 1)} from {isolate(self.start)} to {isolate(self.end)}"
+        ]
         ways = [" → ".join(_few(path.names)) for path in self.paths]
         says = [path.says for path in self.paths]
         wide, digits = max(map(len, ways), default=0), len(str(len(ways)))
@@ -82,7 +84,7 @@ class Paths:
             between = " " * (wide - len(way) + 2) if one_line else f"\n{' ' * (digits + 6)}"
             lines.append(f"{head}{between}{isolate(said)}")
         if self.count > len(self.paths):
-            lines.append(f"  … and {self.count - len(self.paths):,} more".replace(",", " "))
+            lines.append(f"  … and {thousands(self.count - len(self.paths))} more")
         return "\n".join([*lines, self._sum()])
 
     def _sum(self) -> str:
@@ -99,12 +101,6 @@ class Paths:
 
     def __repr__(self) -> str:
         return f"<Paths from {self.start} to {self.end}: {self.count}>"
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": self.text}
 
 
 def find_paths(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netcl.viz.text import ELLIPSIS, clip, isolate, width
+from netcl.viz.report import grid
+from netcl.viz.text import clip
 from netcl.viz.values import shape_text
 from netcl.viz.views import SLOT_TEXT, Card, Edge, GraphView
 
@@ -21,10 +22,7 @@ def table(view: GraphView) -> str:
     rows = [titles]
     for card in sorted(view.cards, key=lambda card: (card.key != view.root, -card.key)):
         rows += _rows(view, card)
-    widths = [min(most, max(_wide(row[i]) for row in rows)) for i, most in enumerate(_COLUMNS)]
-    lines = [_line(row, widths) for row in rows]
-    rule = "  ".join("─" * wide for wide in widths)
-    return "\n".join([*head, "", lines[0], rule, *lines[1:], *(f"note: {note}" for note in view.notes)])
+    return "\n".join([*head, "", *grid(rows[0], rows[1:], _COLUMNS), *(f"note: {note}" for note in view.notes)])
 
 
 def _rows(view: GraphView, card: Card) -> list[list[str]]:
@@ -67,17 +65,3 @@ def _arrival(view: GraphView, edge: Edge) -> str:
     if edge.contribution is not None and not edge.numbers:
         said = f"{said} → {edge.contribution.line(30)}"
     return f"{clip(child.name, 20)}: {said}"
-
-
-def _wide(text: str) -> int:
-    """Columns of a terminal."""
-    return round(width(text, 1.0, mono=True) / 0.62)
-
-
-def _line(row: list[str], widths: list[int]) -> str:
-    cells = []
-    for text, wide in zip(row, widths, strict=True):
-        while _wide(text) > wide:
-            text = text[:-2].rstrip() + ELLIPSIS
-        cells.append(isolate(text) + " " * (wide - _wide(text)))
-    return "  ".join(cells).rstrip()

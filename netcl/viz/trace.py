@@ -19,6 +19,7 @@ from netcl.viz.backward import gradient
 from netcl.viz.names import caller_frame, scopes
 from netcl.viz.naming import Naming
 from netcl.viz.paths import Paths, find_paths
+from netcl.viz.report import Report
 from netcl.viz.summary import summarise
 from netcl.viz.text import clean, clip, isolate
 from netcl.viz.values import shape_text
@@ -38,8 +39,8 @@ class Origin:
     changed: str = ""  # what has become of the source since
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(Report):
     """Where one node came from; `text` says it, and `stack` is the whole Python stack if anomaly mode had it kept."""
 
     title: str
@@ -82,12 +83,6 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"<Trace of {self.title.split(' = ')[0]}>"
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": self.text}
 
 
 def trace(
