@@ -107,7 +107,7 @@ def _cover(device: Device, name: str, recording: Recording, owner: int) -> Calla
         event = original(*args, **kwargs)
         returned = time.perf_counter_ns()
         kind, said, program, work = _describe(name, args)
-        queue = event.command_queue.device.name.strip()
+        queue = event.command_queue.device.name.strip().removesuffix(f"-{device.name}")  # PoCL's: basic, pthread
         recording.append(Command(kind, said, program, work, queue, recording.label, called, returned, event))
         return event
 

@@ -11,7 +11,12 @@ backward pass of y = 8, from the loss back to the leaves
 
 from __future__ import annotations
 
+from netcl.viz.compare import compare
 from netcl.viz.drawing import Drawing, draw
+from netcl.viz.kernels import kernels
+from netcl.viz.listing import table
+from netcl.viz.memory import memory
+from netcl.viz.timeline import timeline
 from netcl.viz.trace import trace
 
-__all__ = ["Drawing", "draw", "trace"]
+__all__ = ["Drawing", "compare", "draw", "kernels", "memory", "table", "timeline", "trace"]

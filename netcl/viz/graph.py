@@ -31,7 +31,7 @@ def read(
 
     Raises:  ArgumentError if `source` is neither, or the tape has recorded nothing
     """
-    roots = _roots(source)
+    roots = roots_of(source)
     nodes = sorted({node for root in roots for node in build_topo(root)}, key=lambda node: node.index)
     main = max(roots, key=lambda node: (node.pass_id, node.index))
     if main is not nodes[-1]:  # of several results the one that ran backward comes last
@@ -40,7 +40,11 @@ def read(
     return _Reader(main, chosen, names or {}, frame, source if isinstance(source, Tape) else None).read()
 
 
-def _roots(source: Any) -> list[Node]:
+def roots_of(source: Any) -> list[Node]:
+    """The nodes at which a graph ends: the one given, or those of a tape that nothing on it consumes.
+
+    Raises:  ArgumentError if `source` has no graph
+    """
     if isinstance(source, Node):
         return [source]
     if isinstance(source, Tape):
@@ -56,7 +60,7 @@ def _roots(source: Any) -> list[Node]:
             f"a Tensor of shape {source.shape} has no graph to draw: no input of it was made with requires_grad=True, "
             "or it was computed under no_grad or detached"
         )
-    raise ArgumentError(f"draw takes a Node or a Tape, not {type(source).__name__}")
+    raise ArgumentError(f"what is drawn or measured is a Node or a Tape, not {type(source).__name__}")
 
 
 class _Reader:

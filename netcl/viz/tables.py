@@ -12,6 +12,12 @@ _COLUMNS = (28, 14, 12, 34, 34, 60)
 
 def table(view: GraphView) -> str:
     """The table: one row a node, from the loss back to the leaves, and one more for each further contribution."""
+    head, titles, rows, notes = parts(view)
+    return "\n".join([*head, "", *grid(titles, rows, _COLUMNS), *notes])
+
+
+def parts(view: GraphView) -> tuple[list[str], list[str], list[list[str]], list[str]]:
+    """The table's head, titles, rows and notes."""
     root = view.card(view.root)
     shown = f" = {root.value.line(32)}" if root.value is not None else ""
     head = [
@@ -19,10 +25,10 @@ def table(view: GraphView) -> str:
     ]
     head += [] if view.ran else ["backward not run"]
     titles = ["node", "op", "shape", "value", f"∂{clip(view.name, 16)}/∂node", "arrives from"]
-    rows = [titles]
+    rows: list[list[str]] = []
     for card in sorted(view.cards, key=lambda card: (card.key != view.root, -card.key)):
         rows += _rows(view, card)
-    return "\n".join([*head, "", *grid(rows[0], rows[1:], _COLUMNS), *(f"note: {note}" for note in view.notes)])
+    return head, titles, rows, [f"note: {note}" for note in view.notes]
 
 
 def _rows(view: GraphView, card: Card) -> list[list[str]]:

@@ -1,0 +1,57 @@
+"""A pass over a graph run again, to see what the device does for each node; nothing in the graph changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from netcl.autograd import Node, detect_anomaly, no_grad
+from netcl.autograd.engine import pull_back
+from netcl.autograd.modes import no_tape
+from netcl.autograd.pullback import OpPullback
+from netcl.ops import Row
+from netcl.ops.rows import run
+from netcl.tensor import Tensor
+from netcl.viz.backward import gradient
+
+
+class Quiet:
+    """A context in which nothing is recorded on a tape, and NaN is no anomaly."""
+
+    def __enter__(self) -> None:
+        self._contexts = (no_grad(), detect_anomaly(False), no_tape())
+        for context in self._contexts:
+            context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self._contexts):
+            context.__exit__(*error)
+
+
+def can_rerun(node: Node) -> bool:
+    """Whether the op of a node is kept, so that it can run again; that of `apply_op` is not."""
+    return isinstance(node.grad_fn, OpPullback) and node.grad_fn.plain
+
+
+def rerun(node: Node) -> Tensor | None:
+    """Compute a node's value once more from its saved operands; None where that cannot be done."""
+    pullback = node.grad_fn
+    if not isinstance(pullback, OpPullback) or not pullback.plain:
+        return None
+    op = pullback.op
+    return run(op, list(pullback.saved)) if isinstance(op, Row) else op.function(*pullback.saved, **pullback.attrs)
+
+
+def seed_of(root: Node) -> Tensor:
+    """The seed that the root's last pass began with, or ones."""
+    found = gradient(root) if root.grad is not None else None
+    return found if found is not None else Tensor.full(root.shape, 1, root.dtype, root.value.device)
+
+
+def pull(node: Node) -> Sequence[Any]:
+    """The contributions of a node, from the gradient that it holds or, for want of one, from ones."""
+    g = gradient(node) if node.grad is not None else Tensor.full(node.shape, 1, node.dtype, node.value.device)
+    return node.grad_fn(g) if node.grad_fn is not None else []
+
+
+__all__ = ["Quiet", "can_rerun", "pull", "pull_back", "rerun", "seed_of"]
