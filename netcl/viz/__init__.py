@@ -11,12 +11,30 @@ backward pass of y = 8, from the loss back to the leaves
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from netcl.viz.compare import compare
 from netcl.viz.drawing import Drawing, draw
+from netcl.viz.film import Filmstrip, filmstrip
 from netcl.viz.kernels import kernels
 from netcl.viz.listing import table
 from netcl.viz.memory import memory
 from netcl.viz.timeline import timeline
 from netcl.viz.trace import trace
 
-__all__ = ["Drawing", "compare", "draw", "kernels", "memory", "table", "timeline", "trace"]
+if TYPE_CHECKING:
+    from netcl.viz.stepper import Stepper, step
+
+_WIDGETS = {"Stepper": "stepper", "step": "stepper"}  # at first use: ipywidgets takes longer than all pictures
+
+__all__ = [
+    "Drawing", "Filmstrip", "Stepper", "compare", "draw", "filmstrip", "kernels", "memory", "step", "table", "timeline",
+    "trace",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WIDGETS:
+        return getattr(importlib.import_module(f"netcl.viz.{_WIDGETS[name]}"), name)
+    raise AttributeError(f"netcl.viz has no {name!r}")

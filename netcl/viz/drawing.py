@@ -13,11 +13,14 @@ from netcl.viz import svg
 from netcl.viz.arrange import ROOM, Direction, Scene, arrange
 from netcl.viz.dot import to_dot
 from netcl.viz.fallback import write_table
+from netcl.viz.frames import Frames
 from netcl.viz.graph import read
 from netcl.viz.layout import TIME_LIMIT, NoLayoutError
 from netcl.viz.names import caller_frame
+from netcl.viz.page import page
 from netcl.viz.palette import theme as find_theme
 from netcl.viz.select import MOST_CARDS
+from netcl.viz.steps import passage
 from netcl.viz.tables import table
 from netcl.viz.views import GraphView
 
@@ -56,10 +59,12 @@ class Drawing:
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the picture to a file, in the format that its ending names, and return the path.
 
-        Raises:  ArgumentError if the ending is not .svg, .txt or .dot
+        `.html` is a page that steps through the backward pass by keyboard and needs no server and no network.
+
+        Raises:  ArgumentError if the ending is not .svg, .html, .txt or .dot
         """
         path = Path(path)
-        written = {".svg": "svg", ".txt": "text", ".dot": "dot"}
+        written = {".svg": "svg", ".html": "_page", ".txt": "text", ".dot": "dot"}
         if path.suffix.lower() not in written:
             raise ArgumentError(
                 f"a drawing is saved as {', '.join(written)}, not as {path.suffix or 'a file without ending'!r}"
@@ -67,6 +72,10 @@ class Drawing:
         text = getattr(self, written[path.suffix.lower()])
         path.write_text(text + "\n", encoding="utf-8", newline="\n")
         return path
+
+    @property
+    def _page(self) -> str:
+        return page(Frames(passage(self.view)))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"image/svg+xml": self.svg, "text/plain": self.text}

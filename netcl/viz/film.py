@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from netcl.errors import ArgumentError
@@ -72,18 +70,9 @@ class Filmstrip(Drawing):
         lines = [f"step {step.number:>{wide}}: {step.sentence}" for step in self.passage.steps]
         return "\n".join([f"backward pass of {self.view.name}, step by step", "", *lines, *self._notes])
 
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write the steps to a file, in the format that its ending names, and return the path.
-
-        `.html` is a page that steps through the pass by keyboard and needs no server and no network.
-
-        Raises:  ArgumentError if the ending is not .html or one that a drawing has
-        """
-        if Path(path).suffix.lower() != ".html":
-            return super().save(path)
-        path = Path(path)
-        path.write_text(page(Frames(self.passage), self._notes), encoding="utf-8", newline="\n")
-        return path
+    @property
+    def _page(self) -> str:
+        return page(Frames(self.passage), self._notes)
 
     def __repr__(self) -> str:
         return f"<Filmstrip of {self.view.name}: {self.passage.last} steps>"

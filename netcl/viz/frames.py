@@ -23,11 +23,13 @@ Masks = Mapping[int, tuple[ArrayView | None, ArrayView | None]]  # by card: a va
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a frame shows: the step taken last; the edge that is `asked` about before it is; and `masks`."""
+    """What a frame shows: the step taken last; the one that is `asked` about; arrays and results to show instead."""
 
     at: int
     asked: int | None = None
     masks: Masks | None = None
+    notes: Mapping[int, str] | None = None  # by edge
+    unnumbered: bool = False  # waiting edges keep their order to themselves
 
 
 class Frames:
@@ -186,6 +188,9 @@ class _Frame:
         upright = self.scene.upright
         room = block.width - block.lanes[1] - 7.0 if upright else block.width
         rows = _rows(edge, state, room)
+        note = (self.look.notes or {}).get(edge.key)
+        if note is not None and state in ("current", "done"):
+            rows = [(text, False) for text in wrap(note, room, SMALL, most=3)]
         top = (block.height - len(rows) * LINE_HEIGHT) / 2 + 12.5 if upright else block.lanes[1] + 21.0
         x = block.lanes[1] + 13.0 if upright else block.width / 2
         colour = "off" if state in ("waiting", "none") else "backward"
@@ -201,6 +206,8 @@ class _Frame:
         if step is None:
             return []
         block, state = placed.block, self._state(placed.key)
+        if self.look.unnumbered and state == "waiting":
+            return []
         middle = placed.x + block.lanes[1] if self.scene.upright else placed.x + block.width / 2
         y = placed.y + (block.height / 2 if self.scene.upright else block.lanes[1])
         text = "?" if state == "asked" else str(step.number)

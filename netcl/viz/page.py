@@ -88,7 +88,7 @@ def page(frames: Frames, notes: tuple[str, ...] = ()) -> str:
 <div id="netcl-below">{_below(frames, 0)}</div>
 <details><summary>All steps in words</summary><ol start="0">{words}</ol></details>
 <div class="netcl-panel">{said}<p class="netcl-note">Arrow keys, Home and End go from step to step.</p></div>
-<noscript><p class="netcl-panel">Without scripts this page shows the first step; all stand in words above.</p></noscript>
+<noscript><p class="netcl-panel">Without scripts the first step is shown; all stand in words above.</p></noscript>
 </main><script type="application/json" id="netcl-data">{_data(frames)}</script><script>{_SCRIPT}</script></body></html>
 """
 

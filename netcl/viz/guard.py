@@ -1,0 +1,47 @@
+"""Callbacks of widgets have no caller that could be told: what goes wrong in one is shown beside the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol, TypeVar
+
+import ipywidgets as widgets
+
+from netcl.viz.text import clip, xml
+
+
+class Shows(Protocol):
+    """Something with a place for errors."""
+
+    error: widgets.HTML
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def guarded(method: F) -> F:
+    """Show what a callback raises in `self.error`, and take it away at the next that succeeds."""
+
+    @wraps(method)
+    def call(self: Shows, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = method(self, *args, **kwargs)
+        except Exception as error:  # ipywidgets would write it to a log that nobody reads
+            self.error.value = complaint(error)
+            return None
+        self.error.value = ""
+        return result
+
+    return call  # type: ignore[return-value]
+
+
+def complaint(error: Exception) -> str:
+    """An error as HTML.
+
+    >>> complaint(ValueError("x < y"))
+    '<div class="netcl-step"><div class="netcl-error" role="alert"><b>ValueError</b>: x &lt; y</div></div>'
+    """
+    told = clip(str(error), 2000)
+    inside = f"<b>{xml(type(error).__name__)}</b>: {xml(told)}"
+    return f'<div class="netcl-step"><div class="netcl-error" role="alert">{inside}</div></div>'
