@@ -19,6 +19,7 @@ import numpy as np
 from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
 from netcl.autograd.pullback import released
+from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
 from netcl.errors import DeviceError, DTypeError, GradFnError, GraphError, ShapeError
@@ -58,6 +59,7 @@ class Node(Wrapped):
     index: int = field(default_factory=_created.__next__)
     pass_id: int = 0
     level: int = 0  # which of the nested transforms it belongs to (see transforms.py)
+    scope: Scope | None = None  # the named part of a model that it was made in
 
     @property
     def lower(self) -> Any:

@@ -112,10 +112,13 @@ def make_node(
         trace = anomaly.stack()
         anomaly.check_forward(name, out, args, site)
     node = Node(out, grad_fn, parents, None, True, name, trace, None, args, attrs, site)
+    if modes.scope is not None:
+        node.scope = modes.scope
     if level:
         node.level = level
         return node  # a tape records the user's own graph, not those of transforms
-    target = tape or (modes.tapes[-1] if modes.tapes else None)
+    tapes = modes.tapes
+    target = tape or (tapes[-1] if tapes else None)
     if target is not None:
         target.nodes.append(node)
     return node

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from netcl.autograd import Node
+from netcl.autograd.scope import enter, leave
 from netcl.errors import ArgumentError, DTypeError, ShapeError
 from netcl.nn.files import load_npz, save_npz
 from netcl.tensor import Tensor
@@ -39,7 +40,11 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args: Any) -> Any:
-        return self.forward(*args)
+        entered = enter(None, self)  # so that pictures can fold it
+        try:
+            return self.forward(*args)
+        finally:
+            leave(entered)
 
     def __repr__(self) -> str:
         members = [pair for name, member in vars(self).items() for pair in _named(member, name)]
