@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 from netcl.autograd import Node, Tape, detect_anomaly, no_grad
 from netcl.expr import Call, Expr, Num, to_text
 from netcl.ops import OPS
+from netcl.viz.select import Selection
 from netcl.viz.symbolic import tidy
 from netcl.viz.values import ArrayView, number, view
 from netcl.viz.views import Slot
 from netcl.viz.wording import partial
 
 _LONGEST_FORMULA = 28
+_MOST_HIDDEN = 2000
 _MOST_ADDENDS = 4
 
 Contribution = np.ndarray | None
@@ -31,6 +33,36 @@ def gradient(node: Node) -> Any:
     return node.grad.value if isinstance(node.grad, Node) else node.grad
 
 
+class Hidden:
+    """What comes back from consumers that a picture does not show, worked out where they are not too many."""
+
+    def __init__(self, chosen: Selection | None = None) -> None:
+        shown = set(chosen.shown) if chosen is not None else set()
+        hidden = chosen.hidden if chosen is not None else ()
+        self.uses = [(child, nth) for child in hidden for nth, parent in enumerate(child.parents) if parent in shown]
+        self.known = len(self.uses) <= _MOST_HIDDEN
+        self.waiting = {child.parents[nth] for child, nth in self.uses}
+        self._found: dict[Node, list[Contribution]] = {}
+
+    def pull(self, current: Callable[[Node], bool], contributions: Callable[[Node], list[Contribution] | None]) -> None:
+        """Work the contributions out."""
+        for child in dict.fromkeys(child for child, _ in self.uses) if self.known else ():
+            if child.grad_fn is not None and not child.released and current(child):
+                self._found[child] = contributions(child) or []
+
+    def arriving(self) -> Iterator[tuple[Node, Contribution]]:
+        """Each contribution with the node that it comes to."""
+        for child, nth in self.uses:
+            if child in self._found and nth < len(self._found[child]):
+                yield child.parents[nth], self._found[child][nth]
+
+    def sum_of(self, uses: Sequence[tuple[Node, int]]) -> Contribution:
+        """What comes back along several uses together."""
+        found = [self._found[child][nth] for child, nth in uses if nth < len(self._found.get(child, ()))]
+        arrays = [array for array in found if array is not None]
+        return np.sum(arrays, axis=0, dtype=arrays[0].dtype) if arrays and len(found) == len(uses) else None
+
+
 class Backward:
     """Contributions are recomputed from the gradients that the nodes hold; nothing is written."""
 
@@ -40,8 +72,9 @@ class Backward:
         nodes: Sequence[Node],
         operand_exprs: Callable[[Node], list[Expr]],
         displays: Mapping[Any, Expr],
+        hidden: Hidden | None = None,
     ) -> None:
-        self.root, self.nodes = root, nodes
+        self.root, self.nodes, self.hidden = root, nodes, hidden or Hidden()
         self.operand_exprs, self.displays = operand_exprs, displays
         self.ran = root.pass_id != 0 and root.grad is not None
         self.notes: list[str] = []
@@ -74,17 +107,26 @@ class Backward:
         for node in reversed(self.nodes):
             if node.grad_fn is None or node.released or not self.current(node):
                 continue
-            try:
-                with no_grad(), detect_anomaly(False):  # a picture shows NaN, it does not raise
-                    found = node.grad_fn(gradient(node))
-            except Exception as error:  # a user's grad_fn may raise anything; the picture then says so
-                self.notes.append(f"grad_fn of {node.op_name} raised {type(error).__name__}: no contributions from it")
+            arrays = self._pull(node)
+            if arrays is None:
                 continue
-            arrays = [None if c is None else getattr(c, "value", c).to_host() for c in found]
             self.contributions[node] = arrays
             for parent, array in zip(node.parents, arrays, strict=True):
                 if parent in self.arrivals:
                     self.arrivals[parent].append(array)
+        self.hidden.pull(self.current, self._pull)
+        for parent, array in self.hidden.arriving():
+            self.arrivals[parent].append(array)
+
+    def _pull(self, node: Node) -> list[Contribution] | None:
+        assert node.grad_fn is not None
+        try:
+            with no_grad(), detect_anomaly(False):  # a picture shows NaN, it does not raise
+                found = node.grad_fn(gradient(node))
+        except Exception as error:  # a user's grad_fn may raise anything; the picture then says so
+            self.notes.append(f"grad_fn of {node.op_name} raised {type(error).__name__}: no contributions from it")
+            return None
+        return [None if c is None else getattr(c, "value", c).to_host() for c in found]
 
     # Formulas
 
@@ -96,6 +138,8 @@ class Backward:
         if self.root not in waiting:
             return
         waiting[self.root].append(Num(1))
+        for node in self.hidden.waiting:
+            waiting[node].append(None)  # what its other consumers send is not in any formula
         for node in reversed(self.nodes):
             total: Expr | None = None
             for term in waiting[node]:
@@ -135,7 +179,7 @@ class Backward:
 
     # Slots
 
-    def slot(self, node: Node, hidden_uses: int, tape: Tape | None) -> Slot:
+    def slot(self, node: Node, tape: Tape | None) -> Slot:
         """What the gradient slot of a node's card says."""
         array = self.views.get(node)
         if not node.requires_grad:
@@ -147,7 +191,7 @@ class Backward:
         state = "zero" if array.zero and array.size else "value"
         if node is self.root:
             return Slot(state, array)
-        total, note = self._total(node, hidden_uses)
+        total, note = self._total(node)
         formula = "" if "over calls" in total else self.formula(node)  # it would stand beside another number
         return Slot(state, array, formula, total, note)
 
@@ -175,11 +219,11 @@ class Backward:
             note = f"this pass brought {line}"
         return Slot("stale", array, note=note)
 
-    def _total(self, node: Node, hidden_uses: int) -> tuple[str, str]:
+    def _total(self, node: Node) -> tuple[str, str]:
         leaf = node.grad_fn is None
         mine = [c for c in self.arrivals[node] if c is not None]
         into = f"added into {_bare(to_text(self.displays[node]))}.grad" if leaf else ""
-        if hidden_uses:
+        if node in self.hidden.waiting and not self.hidden.known:
             return "", into
         if not mine:
             return "", into

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -11,33 +11,70 @@ from netcl.autograd import Node, Tape, build_topo
 from netcl.errors import ArgumentError
 from netcl.expr import Num, Var, to_text
 from netcl.tensor import Tensor
-from netcl.viz.backward import Backward, operands_of
+from netcl.viz.backward import Backward, Hidden, operands_of
 from netcl.viz.edges import EdgeWriter
+from netcl.viz.fold import Group
 from netcl.viz.names import scopes
 from netcl.viz.naming import Naming
-from netcl.viz.select import MOST_CARDS, Selection, select
+from netcl.viz.report import thousands
+from netcl.viz.select import MOST_CARDS, Selection, folded, nearby, select
 from netcl.viz.summary import summarise
 from netcl.viz.text import clean, clip
-from netcl.viz.values import ArrayView
+from netcl.viz.values import ArrayView, view
 from netcl.viz.views import Card, Edge, GraphView, Slot
 
 _FAR = 3  # rows from its first consumer at which a leaf is drawn once more
 
 
 def read(
-    source: Any, names: Mapping[Any, str] | None = None, frame: FrameType | None = None, most: int = MOST_CARDS
-) -> GraphView:
+    source: Any, names: Mapping[Any, str] | None = None, frame: FrameType | None = None, most: int = MOST_CARDS, *,
+    fold: Any = None, around: Any = None, distance: int = 2,
+) -> GraphView:  # fmt: skip
     """Read the graph below a node, or that of a tape.
 
-    Raises:  ArgumentError if `source` is neither, or the tape has recorded nothing
+    A graph of more than `most` nodes is cut to its ends. With `fold` "auto" parts of the model and what repeats are
+    folded before that; True folds them in a small graph too, names of scopes fold those, False nothing. `around`, a
+    node or its name, reads what is within `distance` edges of it.
+
+    Raises:  ArgumentError if `source` is neither, or the tape has recorded nothing, or no node is called so
     """
     roots = roots_of(source)
     nodes = sorted({node for root in roots for node in build_topo(root)}, key=lambda node: node.index)
     main = max(roots, key=lambda node: (node.pass_id, node.index))
     if main is not nodes[-1]:  # of several results the one that ran backward comes last
         nodes = [node for node in nodes if node is not main] + [main]
-    chosen = select(nodes, most)
-    return _Reader(main, chosen, names or {}, frame, source if isinstance(source, Tape) else None).read()
+    naming = Naming(nodes, main, names, scopes(frame)) if around is not None else None
+    centre = main if around is None else find(around, nodes, naming)
+    chosen = nearby(nodes, centre, distance) if around is not None else _choose(nodes, main, most, fold)
+    naming = naming or Naming(chosen.shown, main, names, scopes(frame))
+    return _Reader(main, centre, chosen, naming, source if isinstance(source, Tape) else None).read()
+
+
+def _choose(nodes: Sequence[Node], main: Node, most: int, fold: Any) -> Selection:
+    if fold is False:
+        return select(nodes, len(nodes))
+    if fold is None or (fold == "auto" and len(nodes) <= most):
+        return select(nodes, most)
+    wanted = True if fold == "auto" else [fold] if isinstance(fold, str) else fold
+    return folded(nodes, most, wanted, main) or select(nodes, most)
+
+
+def find(wanted: Any, nodes: Sequence[Node], naming: Naming | None) -> Node:
+    """The node that is meant: itself, or what has this name, or the only one whose title holds it.
+
+    Raises:  ArgumentError if there is none, or several
+    """
+    if isinstance(wanted, Node):
+        if wanted not in nodes:
+            raise ArgumentError(f"{wanted!r} is not in this graph")
+        return wanted
+    assert naming is not None
+    exact = [node for node in nodes if naming.names[node] == wanted]
+    found = exact or [node for node in nodes if str(wanted) in naming.titles[node]]
+    if len(found) != 1:
+        titles = ", ".join(clip(naming.titles[node], 30) for node in found[:6])
+        raise ArgumentError(f"{len(found)} nodes are called {wanted!r}{f': {titles}' if found else ''}")
+    return found[0]
 
 
 def roots_of(source: Any) -> list[Node]:
@@ -66,12 +103,9 @@ def roots_of(source: Any) -> list[Node]:
 class _Reader:
     """One reading: names, then the backward pass as far as it can be recomputed, then cards and edges."""
 
-    def __init__(
-        self, root: Node, chosen: Selection, names: Mapping[Any, str], frame: FrameType | None, tape: Tape | None
-    ) -> None:
-        self.root, self.chosen, self.tape = root, chosen, tape
+    def __init__(self, root: Node, centre: Node, chosen: Selection, naming: Naming, tape: Tape | None) -> None:
+        self.root, self.centre, self.chosen, self.tape = root, centre, chosen, tape
         self.shown = set(chosen.shown)
-        naming = Naming(chosen.shown, root, names, scopes(frame))
         self.names, self.displays, self.titles = naming.names, naming.displays, naming.titles
         self.operand_exprs = naming.operands
         self.views: dict[int, tuple[Any, ArrayView]] = {}
@@ -80,22 +114,39 @@ class _Reader:
         self.keys: dict[Node, int] = {}
 
     def read(self) -> GraphView:
-        self.backward = Backward(self.root, self.chosen.shown, self.operand_exprs, self.displays)
+        hidden = Hidden(self.chosen)
+        self.backward = Backward(self.root, self.chosen.shown, self.operand_exprs, self.displays, hidden)
         self.writer = EdgeWriter(self.backward, self.operand_exprs, self.displays)
-        fold = self._fold() if self.chosen.hidden else None
-        for node in self.chosen.shown:
-            self._add_node(node, fold)
-        cards = tuple(_with_badges(self.cards))
-        root_name = self.names[self.root]
+        late: list[tuple[int, Group]] = []
+        for unit in self._units():
+            if isinstance(unit, Node):
+                self._add_node(unit)
+            elif unit.first:  # its edges come from leaves that have no card yet
+                late.append((self._add_group(unit), unit))
+            else:
+                self._add_group_edges(self._add_group(unit), unit)
+        for key, unit in late:
+            self._add_group_edges(key, unit)
+        whole = self.root in self.shown
         return GraphView(
-            root=self.keys[self.root],
-            name=root_name,
-            cards=cards,
+            root=self.keys[self.centre],
+            name=self.names[self.root],
+            cards=tuple(_with_badges(self.cards)),
             edges=tuple(self.edges),
-            seed=self.backward.seed,
+            seed=self.backward.seed if whole else "",
             ran=self.backward.ran,
             notes=tuple(self._notes()),
         )
+
+    def _units(self) -> list[Node | Group]:
+        """Nodes and groups in the order of their cards: each after all that it is made from."""
+        groups = [(-1 if group.first else group.nodes[-1].index, group) for group in self.chosen.groups]
+        last = self.chosen.shown[-1] if self.root in self.shown else None  # the loss stays last
+        at = max(node.index for node in (*self.chosen.shown, *self.chosen.hidden))
+        placed: list[tuple[int, Node | Group]] = [
+            (at + 1 if node is last else node.index, node) for node in self.chosen.shown
+        ]
+        return [unit for _, unit in sorted([*placed, *groups], key=lambda pair: pair[0])]
 
     # Cards
 
@@ -109,17 +160,32 @@ class _Reader:
             found = self.views[id(tensor)] = (tensor, summarise(tensor))
         return found[1]
 
-    def _fold(self) -> int:
-        count = len(self.chosen.hidden)
-        return self._new(Card(0, "fold", "…", f"… {count:,} more nodes".replace(",", " "), lines=self.chosen.summary))
+    def _add_group(self, group: Group) -> int:
+        key = self._new(Card(len(self.cards), "fold", group.title, group.title, lines=group.lines))
+        self.keys.update(dict.fromkeys(group.nodes, key))
+        return key
 
-    def _add_node(self, node: Node, fold: int | None) -> None:
+    def _add_group_edges(self, key: int, group: Group) -> None:
+        """One edge for each card that feeds a group, with what comes back along all of them."""
+        fed: dict[int, list[tuple[Node, int]]] = {}
+        for node in group.nodes:
+            for nth, parent in enumerate(node.parents):
+                above = self.keys.get(parent, key)
+                if above != key:
+                    fed.setdefault(above, []).append((node, nth))
+        for above, uses in fed.items():
+            child, nth = uses[0]
+            said = clip(clean(child.op_name or "op"), 24) if len(uses) == 1 else f"{len(uses)} uses"
+            parent = child.parents[nth]
+            total = self.backward.hidden.sum_of(uses) if parent in self.shown else None
+            array = view(total) if total is not None else None
+            self.edges.append(
+                Edge(len(self.edges), above, key, said, contribution=array, needs_grad=parent.requires_grad)
+            )
+
+    def _add_node(self, node: Node) -> None:
         if node.grad_fn is None:
-            key = self.keys[node] = self._new(self._card(node, True))
-            hidden = self._hidden_uses(node)
-            if fold is not None and hidden:
-                said = f"{hidden} use{'s' * (hidden > 1)}"
-                self.edges.append(Edge(len(self.edges), key, fold, forward=said, needs_grad=node.requires_grad))
+            self.keys[node] = self._new(self._card(node, True))
             return
         constants = self._add_constants(node)
         uses = self._add_uses(node)
@@ -131,14 +197,14 @@ class _Reader:
                 self.edges.append(self.writer.constant(at, constants[position], key, node, position))
             elif position in parents:
                 nth = parents[position]
-                card = uses.get(nth, self.keys.get(node.parents[nth], fold))
-                assert card is not None
-                self.edges.append(self.writer.write(at, card, key, node, position, nth))
+                card = uses.get(nth, self.keys.get(node.parents[nth]))
+                if card is not None:  # else it is further away than what is shown
+                    self.edges.append(self.writer.write(at, card, key, node, position, nth))
 
     def _card(self, node: Node, leaf: bool) -> Card:
         value = self._view(node.value)
         kind = "root" if node is self.root else "leaf" if leaf else "op"
-        slot = self.backward.slot(node, self._hidden_uses(node), self.tape)
+        slot = self.backward.slot(node, self.tape)
         by = clip(self.names[node], 20)
         named = isinstance(self.displays[node], Var) or by.endswith(")")
         caption = f"∂{clip(self.names[self.root], 16)}/∂{by if named else f'({by})'}"
@@ -159,9 +225,6 @@ class _Reader:
             if position < len(saved) and saved[position] is not node.value:
                 return True
         return False
-
-    def _hidden_uses(self, node: Node) -> int:
-        return sum(child not in self.shown for child, _ in self.chosen.uses.get(node, []))
 
     def _add_uses(self, child: Node) -> dict[int, int]:
         """One more card for each leaf whose own card would stand far away."""
@@ -195,6 +258,8 @@ class _Reader:
     def _notes(self) -> Iterable[str]:
         if self.root.released:
             yield "the graph was released (tape.release()): what led here is gone"
+        if self.chosen.away:
+            yield f"{thousands(self.chosen.away)} nodes further away are not shown"
         yield from self.backward.notes
 
 
