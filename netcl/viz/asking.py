@@ -36,8 +36,6 @@ class Asking:
         self.box = widgets.VBox([self.verdict, self.prompt, answer])
         self.check.on_click(self._check)
         self.show.on_click(self._show)
-        if hasattr(self.number, "on_submit"):
-            self.number.continuous_update = False
         self._prepare()
 
     @property
@@ -118,6 +116,7 @@ def _box(text: str, mark: str = "") -> str:
 
 
 def _told(answer: Answer) -> str:
-    sure = f"You were {'sure: ' if answer.confidence == 'certain' else ''}“{answer.confidence}”."
     text = f"<p><b>{xml(answer.given)}</b> — {xml(answer.feedback)}</p>"
-    return _box(f'{text}<p class="netcl-note">{xml(sure)}</p>', " netcl-right" if answer.right else "")
+    return _box(
+        f'{text}<p class="netcl-note">how sure: {xml(answer.confidence)}</p>', " netcl-right" if answer.right else ""
+    )

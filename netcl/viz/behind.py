@@ -52,10 +52,11 @@ def behind(run: Replay, step: Step) -> Behind:
         with recorded(upstream.device) as commands:
             contribution = _pull(link, upstream)
         found = [Kernel(c.name, c.program, c.work, "the rule") for c in commands if c.kind == "kernel"]
-        nbytes = upstream.nbytes + (contribution.nbytes if contribution is not None else 0) if found else 0
+        moved = [upstream, contribution, *(run.nodes[key].value for key in step.reads if key in run.nodes)]
+        nbytes = sum(tensor.nbytes for tensor in moved if tensor is not None) if found else 0
         if step.was is not None and contribution is not None:
             with recorded(upstream.device) as commands:
-                contribution + contribution
+                _ = contribution + contribution  # the sum that the engine makes
             found += [Kernel(c.name, c.program, c.work, "the sum, +=") for c in commands if c.kind == "kernel"]
             nbytes += 3 * contribution.nbytes
     note = "" if found else "No kernel runs: the same numbers go on, and so does their buffer."

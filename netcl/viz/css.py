@@ -32,7 +32,7 @@ def _colours(scheme: MappingProxyType[str, str]) -> str:
 SHARED = """
 .netcl-step{font:14px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;color:var(--netcl-ink);
 background:var(--netcl-page);max-width:720px;box-sizing:border-box;text-align:start}
-.netcl-step *{box-sizing:border-box}
+.netcl-step p,.netcl-step div.netcl-panel,.netcl-step pre{box-sizing:border-box}
 .netcl-step svg{display:block;max-width:100%;height:auto}
 .netcl-step p{margin:0}
 .netcl-step code,.netcl-step pre{font:13px/1.5 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;
@@ -58,8 +58,8 @@ border-top:1px solid var(--netcl-faint);vertical-align:top;background:none;color
 .netcl-right{border-color:var(--netcl-forward)}
 .netcl-error{margin:8px 14px;padding:8px 12px;background:var(--netcl-warn-slot);color:var(--netcl-ink);
 border-inline-start:4px solid var(--netcl-warn);white-space:pre-wrap}
-.netcl-kernel{max-height:26em;overflow:auto;background:var(--netcl-card);padding:8px 10px;margin:4px 0 10px;
-border:1px solid var(--netcl-faint);border-radius:4px}
+.netcl-step pre.netcl-kernel{max-height:26em;overflow:auto;background:var(--netcl-card);padding:8px 10px;
+margin:4px 0 10px;border:1px solid var(--netcl-faint);border-radius:4px}
 """.replace("\n", "")
 
 

@@ -101,11 +101,15 @@ def follow(run: Replay, card: int, index: int) -> Trail:
     return Trail(card, index, {key: frozenset(found) for key, found in involved.items()}, lines, notes, lost)
 
 
-def heading(run: Replay, trail: Trail) -> str:
-    """The caption of the ledger of one entry."""
-    card = run.view.card(trail.card)
-    entry = entry_text(card.shape, trail.index)
-    return f"What has reached {card.name}{entry} ({card.caption}{entry})"
+def heading(run: Replay, trail: Trail, card: int) -> str:
+    """The caption of the ledger of a card: of its one entry on the way, if it is one."""
+    found, mine = run.view.card(card), trail.involved.get(card, frozenset())
+    if not mine:
+        return f"{found.name} is not on the way of this entry"
+    if len(mine) > 1 or not found.caption:
+        return ""
+    entry = entry_text(found.shape, next(iter(mine)))
+    return f"What has reached {found.name}{entry} ({found.caption}{entry})"
 
 
 def _jacobian(link: Link) -> np.ndarray | None:

@@ -275,7 +275,7 @@ class _Frame:
         if asked is None or self.passage.steps[asked].target != card.key:
             return slot
         held = slot.array if slot is not None else None
-        return Slot("value" if held is not None else "not yet", held, note="+ ?" if held is not None else "?")
+        return Slot("value", held, total="+ ?" if held is not None else "?")
 
 
 def _is_slot(shape: Shape) -> bool:

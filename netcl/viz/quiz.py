@@ -120,8 +120,8 @@ class Quiz:
         also = [each for each in waiting if each.edge in ready and each is not step]
         chosen = [step, *early[: _MOST_OPTIONS - 2], *also][:_MOST_OPTIONS]
         labels = {self._label(each) for each in chosen}
-        if len(labels) < 2:
-            return None
+        if len(labels) < 2 or not early:
+            return None  # every answer would be right
         options = tuple(self._label(each) for each in sorted(chosen, key=lambda each: each.edge or 0))
         text = "Which edge can be taken next?"
         return Question("edge", step.number, text, tuple(dict.fromkeys(options)))
@@ -200,9 +200,11 @@ class Quiz:
             return True, "", f"Right: {truth}."
         local = [each for each in mistakes(case) if each.rule not in _OF_THE_SUM]
         found = next((each for each in local if pattern(each.came) == given), None)
-        if found is None:
-            return False, "", f"No. {self._reminder(step)}"
-        return False, found.rule, f"No: {found.cause}"
+        if found is not None:
+            return False, found.rule, f"No: {found.cause}"
+        if given.startswith("zero"):
+            return False, "no influence", f"No: that would mean that moving {case.target} does not move {case.child}."
+        return False, "", f"No. {self._reminder(step)}"
 
     # Which number
 

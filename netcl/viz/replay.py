@@ -124,7 +124,6 @@ def _put_together(view: GraphView, root: Node, chosen: Selection, notes: tuple[s
     owners: dict[int, int] = {}
     reads: dict[int, tuple[int, ...]] = {}
     arrays: dict[int, np.ndarray] = {}
-    fold = next((card.key for card in view.cards if card.kind == "fold"), None)
     for key, node in shown.items():
         edges = [edge for edge in view.edges if edge.child == key]
         flowing = [edge for edge in edges if edge.needs_grad]
@@ -135,8 +134,6 @@ def _put_together(view: GraphView, root: Node, chosen: Selection, notes: tuple[s
                 owners[edge.parent] = key_of[parent]
             reads[edge.key] = tuple(_reads(node, position, _operand_cards(node, edges, flowing), key))
         arrays.update({edge.key: array for edge, array in _contributions(node, flowing)})
-    if fold is not None:
-        arrays.update(_from_hidden(view, shown, chosen, fold))
     places = {key: place for key, node in shown.items() if (place := _place(node))}
     return Replay(view, passage(view, arrays, owners, places, reads), root, shown, links, arrays, notes)
 
@@ -159,25 +156,6 @@ def _contributions(node: Node, edges: list[Edge]) -> Iterator[tuple[Edge, np.nda
     for edge, tensor in zip(edges, contributions(node, gradient(node)), strict=False):
         if tensor is not None:
             yield edge, tensor.to_host()
-
-
-def _from_hidden(view: GraphView, shown: Mapping[int, Node], chosen: Selection, fold: int) -> dict[int, np.ndarray]:
-    """What reaches a leaf from consumers that are folded away, in one sum."""
-    found: dict[int, np.ndarray] = {}
-    hidden = set(chosen.hidden)
-    for edge in view.edges:
-        if edge.child != fold or edge.parent not in shown:
-            continue
-        total = None
-        for child, nth in reversed(chosen.uses.get(shown[edge.parent], [])):
-            if child not in hidden or child.grad is None:
-                continue
-            tensor = contributions(child, gradient(child))[nth]
-            if tensor is not None:
-                total = tensor.to_host() if total is None else total + tensor.to_host()
-        if total is not None:
-            found[edge.key] = total
-    return found
 
 
 def _operand_cards(node: Node, edges: list[Edge], flowing: list[Edge]) -> dict[int, int]:

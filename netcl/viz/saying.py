@@ -57,7 +57,8 @@ def edge(
     else:
         middle, end = _mapped(each, child, target), _added(was, contribution, now, first, target)
     count = {2: "twice", 3: "three times"}.get(times, f"{times} times")
-    which = f"{_name(target)} stands in it {count}; this is one of its ways." if times > 1 else ""
+    twice = times > 1 and target.kind != "fold"
+    which = f"{_name(target)} stands in it {count}; this is one of its ways." if twice else ""
     return " ".join(part for part in (arrives, which, middle, end) if part)
 
 

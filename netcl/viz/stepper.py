@@ -53,9 +53,12 @@ class Stepper:
             )
         )  # fmt: skip
         self.slider = widgets.IntSlider(
-            0, 0, max(last, 1), description="step", layout=widgets.Layout(flex="1 1 160px", min_width="160px")
+            0, 0, max(last, 1), description="step", layout=widgets.Layout(flex="1 1 200px", min_width="180px")
         )
-        self.play = widgets.Play(min=0, max=last, interval=_PLAY, show_repeat=False)
+        self.slider.style.description_width = "initial"
+        self.play = widgets.Play(
+            min=0, max=last, interval=_PLAY, show_repeat=False, layout=widgets.Layout(width="84px")
+        )
         self.tools = Tools(self)
         self.asking = Asking(self, quiz) if quiz is not None else None
         self.widget = self._assemble()
@@ -78,7 +81,9 @@ class Stepper:
         self.back.on_click(lambda _: self._go(self.at - 1))
         self.next.on_click(lambda _: self._go(self.at + 1))
         self.last.on_click(lambda _: self._go(self._reach))
-        return widgets.VBox(parts, layout=widgets.Layout(max_width="740px"))
+        whole = widgets.VBox(parts, layout=widgets.Layout(max_width="740px"))
+        whole.add_class("netcl-step")
+        return whole
 
     # Where it stands
 
@@ -137,8 +142,9 @@ class Stepper:
         look = Look(at, asked, look.masks, look.notes, self.asking is not None)
         drawn = self.frames.svg(look, VARIABLES, VariableWriter)
         self.picture.value = f'<div class="netcl-step netcl-live">{drawn}</div>'
-        entry = {n: line for n, line in trail.lines.items() if passage.steps[n].target == trail.card} if trail else {}
-        caption = heading(self.run, trail) if trail is not None and self.step.target == trail.card else ""
+        shown = passage.steps[at if asked is None else asked]
+        entry = trail.lines if trail is not None else {}
+        caption = heading(self.run, trail, shown.target) if trail is not None else ""
         notes = "".join(f'<p class="netcl-note">{xml(note)}</p>' for note in (*self.run.view.notes, *self.run.notes))
         panels = panel(passage, at, asked, entry, caption)
         self.below.value = f'<div class="netcl-step" aria-live="polite">{panels}{notes}</div>'
@@ -158,7 +164,8 @@ class Stepper:
         """What is seen without a kernel: all steps, or in predict mode the graph before the first."""
         if self.quiz is not None:
             picture = self.frames.svg(Look(0, unnumbered=True), LIGHT)
-            return {"image/svg+xml": picture, "text/plain": f"{self!r}\n{self.run.passage.steps[0].sentence}"}
+            said = f"backward pass of {self.run.view.name}, {self.run.passage.last} steps to predict"
+            return {"image/svg+xml": picture, "text/plain": f"{said}\n\n{self.run.passage.steps[0].sentence}"}
         film = Filmstrip(self.run.passage, notes=self.run.notes)
         return {"image/svg+xml": film.svg, "text/plain": film.text}
 

@@ -36,6 +36,7 @@ class Tools:
         self.trail: Trail | None = None
         self.bar = widgets.ToggleButtons(options=[NOTHING, FOLLOW, NUDGE, KERNEL], value=NOTHING)
         self.bar.style.button_width = "auto"
+        self.bar.layout.padding = "0 0 0 10px"
         wide = widgets.Layout(width="auto", min_width="220px")
         self.tensor = widgets.Dropdown(description="tensor", options=self._tensors(leaves=False), layout=wide)
         self.entry = widgets.Dropdown(description="entry", options=[("", 0)], layout=wide)
