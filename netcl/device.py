@@ -130,7 +130,7 @@ class Device:
     @_once
     def pool(self) -> Pool:
         """The device's memory."""
-        return Pool(self._queues[0], self.name)
+        return Pool(self._queues[0], self.name, self.lock)
 
     @property
     def queue(self) -> cl.CommandQueue:

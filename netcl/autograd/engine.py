@@ -106,7 +106,8 @@ class Tape:
     def __init__(self, retain_grads: bool = True) -> None:
         self.nodes: list[Node] = []
         self.retain_grads = retain_grads
-        self._roots: weakref.WeakSet[Node] = weakref.WeakSet()  # a tape that outlives its losses keeps none
+        self._last: Node | None = None
+        self._roots: weakref.WeakSet[Node] = weakref.WeakSet()  # a tape used in a loop keeps the last loss alone
         self._pending_flush_queue: Any = None
 
     def __enter__(self) -> Tape:
@@ -146,6 +147,7 @@ class Tape:
             elif g is not None:
                 results.append((node, g))
         _commit(results)
+        self._last = loss
         self._roots.add(loss)
         queue = loss.value.device.queue
         queue.flush()
@@ -157,6 +159,7 @@ class Tape:
             if node.grad_fn is not None:
                 node.grad_fn, node.parents, node.operands, node.attrs = released, [], (), None
         self.nodes = []
+        self._last = None
         self._roots.clear()
 
 
