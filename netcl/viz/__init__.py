@@ -11,7 +11,6 @@ backward pass of y = 8, from the loss back to the leaves
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from netcl.viz.compare import compare
@@ -26,8 +25,6 @@ from netcl.viz.trace import trace
 if TYPE_CHECKING:
     from netcl.viz.stepper import Stepper, step
 
-_WIDGETS = {"Stepper": "stepper", "step": "stepper"}  # at first use: ipywidgets takes longer than all pictures
-
 __all__ = [
     "Drawing", "Filmstrip", "Stepper", "compare", "draw", "filmstrip", "kernels", "memory", "step", "table", "timeline",
     "trace",
@@ -35,6 +32,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WIDGETS:
-        return getattr(importlib.import_module(f"netcl.viz.{_WIDGETS[name]}"), name)
+    if name in ("Stepper", "step"):
+        from netcl.viz import stepper  # at first use: ipywidgets takes longer than all pictures
+
+        return getattr(stepper, name)
     raise AttributeError(f"netcl.viz has no {name!r}")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
 from netcl.errors import ArgumentError
-from netcl.viz.guard import guarded
+from netcl.viz.guard import Stage, guarded
 from netcl.viz.quiz import CONFIDENCE, Answer, Question, Quiz
 from netcl.viz.text import xml
-
-if TYPE_CHECKING:
-    from netcl.viz.stepper import Stepper
 
 
 class Asking:
     """The questions of a stepper. `reach` is the last step that has been shown."""
 
-    def __init__(self, stepper: Stepper, quiz: Quiz) -> None:
+    def __init__(self, stepper: Stage, quiz: Quiz) -> None:
         self.stepper, self.quiz, self.error = stepper, quiz, stepper.error
         self.reach = 0
         self.open: list[Question] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from textwrap import fill
 
 from netcl.viz.arrange import MARGIN, PAGE, ROOM, Direction, Route, Scene, arrange
 from netcl.viz.cards import LEAST, LINE_HEIGHT, ROOMY, SMALL, TIGHT, TITLE, redraw, wrap
@@ -18,6 +19,7 @@ from netcl.viz.views import Card, Edge, GraphView, Slot
 
 _SEED_SHAPES = 4
 _PILL = 17.0
+_LINE = 94  # characters
 Masks = Mapping[int, tuple[ArrayView | None, ArrayView | None]]  # by card: a value and a gradient to show instead
 
 
@@ -51,7 +53,8 @@ class Frames:
     def svg(self, look: Look, colours: Mapping[str, str], writer: type[Writer] = Writer) -> str:
         """One frame as an SVG element."""
         if isinstance(self.scene, str):
-            lines = [f"{step.number}. {step.sentence}" for step in self.passage.steps[: look.at + 1]]
+            told = [f"{step.number}. {step.sentence}" for step in self.passage.steps[: look.at + 1]]
+            lines = [fill(text, _LINE, subsequent_indent="   ") for text in told]
             return write_table(self.passage.view, "\n".join(lines), self.scene, colours)
         return _Frame(self.passage, self.scene, look, writer(colours)).write()
 

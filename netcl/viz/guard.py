@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import ipywidgets as widgets
 
+from netcl.viz.replay import Replay
 from netcl.viz.text import clip, xml
 
 
@@ -17,21 +18,34 @@ class Shows(Protocol):
     error: widgets.HTML
 
 
+class Stage(Protocol):
+    """What the parts of a stepper see of the whole: the pass, where it stands, and how to have it drawn."""
+
+    run: Replay
+    error: widgets.HTML
+
+    @property
+    def at(self) -> int: ...
+    @property
+    def questions_open(self) -> bool: ...
+    def refresh(self) -> None: ...
+    def reveal(self, number: int) -> None: ...
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def guarded(method: F) -> F:
-    """Show what a callback raises in `self.error`, and take it away at the next that succeeds."""
+    """Show what a callback raises in `self.error`, and take it away at the next one."""
 
     @wraps(method)
     def call(self: Shows, *args: Any, **kwargs: Any) -> Any:
+        self.error.value = ""  # before, and not after: one callback may set off another
         try:
-            result = method(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
         except Exception as error:  # ipywidgets would write it to a log that nobody reads
             self.error.value = complaint(error)
             return None
-        self.error.value = ""
-        return result
 
     return call  # type: ignore[return-value]
 

@@ -66,7 +66,7 @@ def find_names(wanted: Mapping[int, Any], spaces: Iterator[Mapping[str, Any]]) -
     containers: deque[tuple[str, Any, int]] = deque()
     for space in spaces:
         for name, value in list(space.items()):
-            if name.startswith("_") or name in _NOTEBOOK or name in taken:
+            if name.startswith("_") or name in _NOTEBOOK or name in taken or not name.isidentifier():
                 continue
             taken.add(name)
             if id(value) in wanted and wanted[id(value)] is value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from netcl.viz.css import VARIABLES, VariableWriter, style
 from netcl.viz.frames import Frames, Look
@@ -117,4 +118,5 @@ def _data(frames: Frames) -> str:
         "said": [clean(step.sentence) for step in frames.passage.steps],
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("</", "<\\/").replace("<!", "<\\u0021")  # so that no text of a user ends the script element
+    # No text of a user may end the script element, or begin another.
+    return re.sub("<(?=[!]|script)", r"\\u003c", text.replace("</", "<\\/"), flags=re.IGNORECASE)

@@ -109,6 +109,11 @@ class Stepper:
         return tuple(self.quiz.answers) if self.quiz is not None else ()
 
     @property
+    def questions_open(self) -> bool:
+        """Whether steps have to be predicted before they are shown."""
+        return self.quiz is not None
+
+    @property
     def _reach(self) -> int:
         return self.asking.reach if self.asking is not None else self.run.passage.last
 

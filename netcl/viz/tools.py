@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 import numpy as np
@@ -10,13 +10,10 @@ import numpy as np
 from netcl.viz.backward import gradient
 from netcl.viz.behind import behind, measured
 from netcl.viz.follow import MOST_ENTRIES, Trail, follow
-from netcl.viz.guard import guarded
+from netcl.viz.guard import Stage, guarded
 from netcl.viz.nudge import BY, entry_text, nudge
 from netcl.viz.text import clip, xml
 from netcl.viz.values import number
-
-if TYPE_CHECKING:
-    from netcl.viz.stepper import Stepper
 
 NOTHING, FOLLOW, NUDGE, KERNEL = "Steps", "Follow an entry", "Nudge a leaf", "Kernel"
 _ALL = -1
@@ -31,7 +28,7 @@ def html(text: str) -> str:
 class Tools:
     """The controls under the picture; `bar` chooses which of them are open."""
 
-    def __init__(self, stepper: Stepper) -> None:
+    def __init__(self, stepper: Stage) -> None:
         self.stepper, self.error = stepper, stepper.error
         self.trail: Trail | None = None
         self.bar = widgets.ToggleButtons(options=[NOTHING, FOLLOW, NUDGE, KERNEL], value=NOTHING)
@@ -122,7 +119,7 @@ class Tools:
         if key is None or key not in run.nodes:
             return
         card = run.view.card(key)
-        if self.stepper.quiz is not None and run.passage.coming(key, self.stepper.at):
+        if self.stepper.questions_open and run.passage.coming(key, self.stepper.at):
             self.moved.value = html(f"<p>{xml(card.caption)} is not complete at this step: predict it first.</p>")
             return
         leaf = run.nodes[key]

@@ -20,7 +20,10 @@ ORDER: Sequence[str] = """
 """.split()
 
 # An import inside a function hides a dependency. These may, for the reason given.
-NETCL_INSIDE = {"cli.py": "a subcommand imports what it needs, so that --help does not wait for OpenCL"}
+NETCL_INSIDE = {
+    "cli.py": "a subcommand imports what it needs, so that --help does not wait for OpenCL",
+    "viz/__init__.py": "ipywidgets takes longer than all pictures, so widgets are loaded at first use",
+}
 OTHERS_INSIDE = {
     "IPython": "there only in notebooks",
     "nbformat": "comes with JupyterLab; netcl works without it",

@@ -226,8 +226,8 @@ def test_saving(tmp_path: Path) -> None:
     assert drawing.save(tmp_path / "x.svg").read_text(encoding="utf-8") == drawing.svg + "\n"
     assert drawing.save(str(tmp_path / "x.TXT")).read_text(encoding="utf-8") == drawing.text + "\n"
     assert drawing.save(tmp_path / "x.dot").read_text(encoding="utf-8") == drawing.dot + "\n"
-    for name in ("x.png", "x"):
-        with pytest.raises(ArgumentError, match=r"\.svg, \.txt, \.dot"):
+    for name in ("x.bmp", "x"):
+        with pytest.raises(ArgumentError, match=r"\.svg, .*\.dot"):
             drawing.save(tmp_path / name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.TXT", "x.dot", "x.svg"]
 

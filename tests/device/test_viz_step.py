@@ -1,0 +1,420 @@
+"""Stepping through real passes: the numbers are those of the pass, predictions are answered by their cause, and the
+graph stays as it was. Widgets are driven by setting what their controls hold."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netcl import autograd as ag
+from netcl import viz
+from netcl.errors import ArgumentError, GraphError
+from netcl.viz.behind import behind, measured
+from netcl.viz.follow import follow
+from netcl.viz.mistakes import case_of, mistakes
+from netcl.viz.nudge import difference, forward, nudge
+from netcl.viz.quiz import Quiz, near
+from netcl.viz.replay import Replay, replay
+from netcl.viz.stepper import Stepper
+from netcl.viz.tools import FOLLOW, KERNEL, NOTHING, NUDGE
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+X = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def leaf(value: Any, **more: Any) -> Any:
+    return ag.tensor(value, requires_grad=True, **more)
+
+
+def fork() -> Any:
+    a, b = leaf(2.0, name="a"), leaf(3.0, name="b")
+    return a * b + a**2
+
+
+def seeds_example() -> Any:
+    x = leaf(X, name="x")
+    y = (x + 1.0) ** 2
+    z = 3.0 * y
+    return z.sum()
+
+
+def network() -> Any:
+    x = ag.tensor([[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]])
+    w = leaf([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.6]], name="W")
+    c = leaf([0.1, -0.3], name="c")
+    h = ag.tanh(x @ w + c)
+    h.name = "h"
+    return (h * h).mean()
+
+
+GRAPHS = {"fork": fork, "seed": seeds_example, "network": network}
+
+
+def card_key(run: Replay, name: str) -> int:
+    return next(card.key for card in run.view.cards if card.name == name and card.kind != "use")
+
+
+# The steps of real graphs
+
+
+def test_the_fork_step_by_step() -> None:
+    steps = viz.step(fork()).run.passage.steps
+    assert [step.rule for step in steps[1:]] == [
+        "upstream 1 × 1", "upstream 1 × 1", "upstream 1 × 2a = 4", "upstream 1 × b = 3", "upstream 1 × a = 2",
+    ]  # fmt: skip
+    assert steps[4].sentence.endswith("1 × 3 = 3 is added to what ∂f/∂a holds: 4 + 3 = 7.".replace("∂f", "∂loss"))
+    assert steps[4].source == "return a * b + a**2" and steps[4].place.startswith("test_viz_step.py, line ")
+
+
+def test_the_seeds_example_step_by_step() -> None:
+    steps = viz.step(seeds_example()).run.passage.steps
+    now = [step.now.line() for step in steps if step.now is not None]
+    assert now == ["1", "1 at every entry", "3 at every entry", "[6 12 18; 24 30 36]", "[6 12 18; 24 30 36]"]
+    assert [step.rule for step in steps[1:]] == ["spread () → (2, 3)", "× 3", "⊙ 2(x + 1)", "× 1"]
+    assert [step.source for step in steps[1:4]] == ["return z.sum()", "z = 3.0 * y", "y = (x + 1.0) ** 2"]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_the_steps_add_up_to_is_the_gradient(name: str) -> None:
+    root = GRAPHS[name]()
+    run = replay(root)
+    root.backward()
+    for key, node in run.nodes.items():
+        total = sum(
+            run.arrays[step.edge] for step in run.passage.ledger(key, run.passage.last) if step.edge is not None
+        )
+        if node is not run.root:
+            assert np.array_equal(total, node.grad.to_host())  # type: ignore[union-attr]
+    original = {node.index: node for node in ag.build_topo(root)}
+    for node in run.nodes.values():
+        assert np.array_equal(node.grad.to_host(), original[node.index].grad.to_host())  # type: ignore[union-attr]
+
+
+def test_the_rule_reads_what_the_picture_says_that_it_reads() -> None:
+    run = viz.step(network()).run
+    reads = {step.rule: {run.view.card(key).name for key in step.reads} for step in run.passage.steps[1:]}
+    assert reads["const1ᵀ @ G"] == {"const1"} and reads["⊙ (1 − h²)"] == {"h"} and reads["⊙ h"] == {"h"}
+    assert reads["× 1 then sum over axis 0"] == set()
+
+
+def test_the_graph_is_as_it_was() -> None:
+    root = fork()
+    nodes = ag.build_topo(root)
+    stepper = viz.step(root, predict=True)
+    stepper.tools.bar.value = KERNEL
+    assert all(node.grad is None and node.pass_id == 0 for node in nodes)
+    root.backward()
+    before = [node.grad for node in nodes]
+    viz.step(root)
+    viz.filmstrip(root)
+    assert all(node.grad is grad for node, grad in zip(nodes, before, strict=True))
+
+
+def test_the_seed_is_that_of_the_last_pass_and_gradients_over_calls_are_told_apart() -> None:
+    x = leaf([1.0, 2.0], name="x")
+    y = x * 3.0
+    y.backward([1.0, 10.0])
+    steps = viz.step(y).run.passage.steps
+    assert steps[0].sentence == "The seed: ∂y/∂y = [1 10], given to backward by its caller."
+    assert steps[1].now is not None and steps[1].now.line() == "[3 30]"
+    y.backward([1.0, 10.0])
+    run = viz.step(y).run
+    assert run.passage.steps[1].now is not None and run.passage.steps[1].now.line() == "[3 30]"
+    assert "gradients add up over calls" in run.notes[0]
+
+
+def test_a_tape_is_stepped_from_its_last_loss_and_what_has_no_graph_is_refused() -> None:
+    x = leaf(2.0, name="x")
+    with ag.Tape() as tape:
+        one, two = x * x, x * 3.0
+    tape.backward(one)
+    assert viz.step(tape).run.view.name == "one" and two is not None
+    with pytest.raises(ArgumentError, match="no input of it was made with requires_grad=True"):
+        viz.step(ag.tensor(1.0))
+    with pytest.raises(ArgumentError, match="questions are of the kinds"):
+        viz.step(x * x, predict=True, ask=["colour"])
+    tape.release()
+    with pytest.raises(GraphError, match="released"):
+        viz.step(one)
+
+
+def test_a_leaf_used_many_times_and_folded_nodes_add_up() -> None:
+    w, h = leaf(0.9, name="w"), ag.tensor(1.0)
+    for _ in range(100):
+        h = h * w
+    run = viz.step(h).run
+    steps = run.passage.ledger(card_key(run, "w"), run.passage.last)
+    assert steps[-1].now is not None and steps[-1].now.scalar == pytest.approx(100 * 0.9**99, rel=1e-4)
+    assert steps[-1].sentence.startswith("The folded nodes use w too.")
+
+
+# The widget
+
+
+@pytest.fixture
+def stepper() -> Stepper:
+    return viz.step(fork())
+
+
+def test_controls_go_from_step_to_step(stepper: Stepper) -> None:
+    assert (stepper.at, stepper.first.disabled, stepper.next.disabled) == (0, True, False)
+    stepper.next.click()
+    stepper.next.click()
+    assert stepper.at == stepper.slider.value == 2
+    stepper.back.click()
+    assert stepper.at == 1
+    stepper.last.click()
+    assert (stepper.at, stepper.next.disabled, stepper.last.disabled) == (5, True, True)
+    stepper.first.click()
+    assert stepper.at == 0
+    stepper.slider.value = 4  # the arrow keys on the slider, and the jump
+    assert "4 + 3 = 7" in stepper.below.value and "step 4 of 5" in stepper.picture.value
+    stepper.play.value = 5
+    assert stepper.at == 5
+    with pytest.raises(ArgumentError, match="steps 0 to 5"):
+        stepper.at = 6
+
+
+def test_the_picture_is_held_as_html_and_its_repr_is_the_same_on_every_run(stepper: Stepper) -> None:
+    bundle = stepper._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(stepper) == "<Stepper of loss: 5 steps>"
+    assert set(bundle) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
+    assert stepper.picture.value.startswith('<div class="netcl-step netcl-live"><svg')
+    assert viz.step(fork()).picture.value == stepper.picture.value
+    static = stepper.static
+    assert set(static) == {"image/svg+xml", "text/plain"} and static == viz.step(fork()).static
+    ET.fromstring(static["image/svg+xml"])
+
+
+def test_an_error_in_a_callback_is_shown_and_goes_away(stepper: Stepper, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> str:
+        raise RuntimeError("no <picture> today")
+
+    monkeypatch.setattr(stepper.frames, "svg", fails)
+    stepper.next.click()
+    assert "RuntimeError" in stepper.error.value and "no &lt;picture&gt; today" in stepper.error.value
+    assert 'role="alert"' in stepper.error.value
+    monkeypatch.undo()
+    stepper.next.click()
+    assert stepper.error.value == ""
+
+
+def test_an_error_of_an_op_that_cannot_run_again_is_shown() -> None:
+    x = leaf(2.0, name="x")
+    y = ag.apply_op(lambda v: v * v, lambda g: [g * 2.0 * x.value], x, op_name="square")
+    stepper = viz.step(y)
+    stepper.tools.bar.value = NUDGE
+    stepper.tools.push.click()
+    assert "square was made by apply_op" in stepper.error.value
+    assert stepper.run.passage.steps[1].now is not None and stepper.run.passage.steps[1].now.line() == "4"
+
+
+# Tools
+
+
+def test_the_kernel_of_a_step_can_be_seen(stepper: Stepper) -> None:
+    stepper.at = 4
+    stepper.tools.bar.value = KERNEL
+    assert "__kernel void elementwise(" in stepper.tools.kernel.value.replace("\n", " ")
+    assert "the sum, +=" in stepper.tools.kernel.value and "µs" not in stepper.tools.kernel.value
+    stepper.tools.clock.click()
+    assert "µs" in stepper.tools.kernel.value
+    stepper.at = 1
+    assert "No kernel runs" in stepper.tools.kernel.value and stepper.tools.clock.disabled
+    stepper.tools.bar.value = NOTHING
+
+
+def test_each_step_shows_its_own_kernels_and_bytes() -> None:
+    run = viz.step(network()).run
+    by_rule = {step.rule: behind(run, step) for step in run.passage.steps}
+    assert [kernel.purpose for kernel in by_rule["const1ᵀ @ G"].kernels] == ["the rule"]
+    assert "matmul" in by_rule["const1ᵀ @ G"].kernels[0].program
+    assert by_rule["⊙ (1 − h²)"].nbytes == 3 * 4 * 4  # G, h and the contribution, (2, 2) float32
+    assert measured(run, run.passage.steps[4]) > 0
+
+
+def test_a_nudge_compares_the_loss_with_the_gradient(stepper: Stepper) -> None:
+    stepper.tools.bar.value = NUDGE
+    stepper.tools.push.click()
+    said = stepper.tools.moved.value
+    assert "a moved by 0.01" in said and "Gradient × 0.01 = 7 × 0.01 = 0.07" in said
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_loss_moves_as_the_gradient_says(name: str, float64: None) -> None:
+    root = GRAPHS[name]()
+    run = replay(root)
+    for node in run.nodes.values():
+        if node.grad_fn is None:
+            for index in range(node.value.size):
+                found = nudge(run.root, node, node.grad.to_host(), np.ones(()), ("leaf", "loss"), index, by=1e-5)  # type: ignore[union-attr]
+                assert found.delta == pytest.approx(found.predicted, rel=2e-3, abs=1e-12)
+    assert np.allclose(forward(run.root, {}), root.to_host())
+
+
+def test_a_nudge_across_a_kink_says_so() -> None:
+    x = leaf(-0.001, name="x")
+    run = replay(ag.relu(x) * 1.0)
+    node = run.nodes[card_key(run, "x")]
+    found = nudge(run.root, node, node.grad.to_host(), np.ones(()), ("x", "loss"), 0)  # type: ignore[union-attr]
+    assert "kink" in found.sentence and found.slope == 0
+
+
+def test_an_entry_is_followed_alone() -> None:
+    stepper = viz.step(seeds_example())
+    stepper.tools.bar.value = FOLLOW
+    stepper.tools.entry.value = 5
+    stepper.at = 3
+    assert "3 × 12 → 36" in stepper.picture.value and "0 + 36 = 36" in stepper.below.value
+    texts = [
+        t.text for t in ET.fromstring(stepper.picture.value[len('<div class="netcl-step netcl-live">') : -6]).iter()
+    ]
+    assert "·" in texts and "18" not in texts and "36" in texts
+    stepper.tools.bar.value = NOTHING
+    assert "·" not in [t for t in stepper.picture.value.split(">") if t.startswith("·<")]
+
+
+def test_a_followed_entry_reaches_what_it_reaches() -> None:
+    run = replay(network())
+    trail = follow(run, card_key(run, "W"), 3)  # W[1, 1]
+    named = {run.view.card(key).name: set(found) for key, found in trail.involved.items()}
+    assert named["W"] == {3} and named["h"] == {1, 3} and named[run.view.name] == {0}
+    step = run.passage.ledger(card_key(run, "W"), run.passage.last)[0]
+    assert trail.lines[step.number].product.count("×") == 2  # two rows of x read it
+
+
+# Predictions
+
+
+def test_every_wrong_rule_is_told_by_its_own_cause() -> None:
+    causes: dict[str, set[str]] = {}
+    for make in GRAPHS.values():
+        run = replay(make())
+        for step in run.passage.steps[1:]:
+            case = case_of(run, step)
+            assert case is not None
+            for mistake in mistakes(case):
+                shown = mistake.cause.replace(case.child, "…").replace(case.target, "…")
+                causes.setdefault(mistake.rule, set()).add(shown)
+    rules = {"= for +=", "forgotten path", "missing transpose", "upstream left out", "local left out", "not summed"}
+    assert rules - {"missing transpose"} <= set(causes)
+    everything = [cause for found in causes.values() for cause in found]
+    assert len(everything) == len(set(everything))  # two rules never share a hint
+
+
+def test_a_missing_transpose_is_found() -> None:
+    a = leaf([[1.0, 2.0], [3.0, 4.0]], name="A")
+    b = leaf([[5.0, 6.0], [7.0, 8.0]], name="B")
+    run = replay(((a @ b) * ag.tensor([[1.0, 2.0], [3.0, 4.0]])).sum())
+    step = next(step for step in run.passage.steps if step.rule == "G @ Bᵀ")
+    case = case_of(run, step)
+    assert case is not None
+    found = {mistake.rule: mistake.now for mistake in mistakes(case)}
+    g = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert np.array_equal(found["missing transpose"], g @ np.array([[5.0, 6.0], [7.0, 8.0]]))
+    assert np.array_equal(found["transposed"], case.right.T)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_right_answers_are_right_and_agree_with_a_finite_difference(name: str, float64: None) -> None:
+    run = replay(GRAPHS[name]())
+    quiz = Quiz(run)
+    asked = 0
+    for step in run.passage.steps[1:]:
+        for question in quiz.questions(step.number):
+            case = case_of(run, step)
+            assert case is not None and step.edge is not None
+            rights = [o for o in question.options if quiz.judge(question, o, "guess").right]
+            if question.options:
+                assert rights and len(rights) < len(question.options)
+            else:
+                before = 0.0 if case.was is None else case.was.reshape(-1)[question.entry]
+                answer = quiz.judge(question, repr(float(case.right.reshape(-1)[question.entry] + before)), "certain")
+                assert answer.right and "finite difference" in answer.feedback
+                upstream = run.links[step.edge].child.grad.to_host()  # type: ignore[union-attr]
+                measured_here = difference(run.links[step.edge], upstream, question.entry)
+                assert measured_here is not None and near(measured_here, case.right.reshape(-1)[question.entry])
+            asked += 1
+    assert asked >= 10
+
+
+def answer(stepper: Stepper, given: str, sure: str = "think so") -> None:
+    asking = stepper.asking
+    assert asking is not None and asking.question is not None
+    if asking.question.options:
+        asking.choices.value = given
+    else:
+        asking.number.value = given
+    asking.sure.value = sure
+    asking.check.click()
+
+
+def test_a_step_is_shown_once_it_is_predicted() -> None:
+    stepper = viz.step(fork(), predict=True, ask=["entry"])
+    asking = stepper.asking
+    assert asking is not None and repr(stepper) == "<Stepper of loss: 5 steps, to be predicted>"
+    for given in ("1", "1", "4"):
+        assert stepper.next.disabled
+        answer(stepper, given)
+    assert stepper.at == 3
+    answer(stepper, "3", "certain")
+    assert stepper.at == 3 and stepper.answers[-1].cause == "= for +=" and "+=" in asking.verdict.value
+    assert stepper.answers[-1].confidence == "certain" and not stepper.answers[-1].right
+    answer(stepper, "4")
+    assert stepper.answers[-1].cause == "forgotten path"
+    answer(stepper, "7", "certain")
+    assert stepper.at == 4 and "4 + 3 = 7" in asking.verdict.value and "finite difference" in asking.verdict.value
+    answer(stepper, "2")
+    assert asking.question is None and stepper.at == 5 and "complete" in asking.prompt.value
+    assert "certain: 1 of 2 right" in asking.prompt.value.lower()
+    stepper.first.click()
+    assert stepper.at == 0
+
+
+def test_nothing_is_shown_before_it_is_asked() -> None:
+    stepper = viz.step(fork(), predict=True)
+    static = stepper.static
+    for text in (stepper.picture.value, static["image/svg+xml"]):
+        assert ">7<" not in text and ">5<" not in text
+    assert "4 + 3" not in static["text/plain"]
+    stepper.tools.bar.value = NUDGE
+    stepper.tools.push.click()
+    assert "predict it first" in stepper.tools.moved.value
+    stepper.slider.value = 1
+    assert stepper.at == 0
+    with pytest.raises(ArgumentError, match="steps 0 to 0"):
+        stepper.at = 1
+
+
+def test_an_answer_needs_a_choice_a_number_and_how_sure_one_is() -> None:
+    stepper = viz.step(fork(), predict=True)
+    asking = stepper.asking
+    assert asking is not None
+    asking.check.click()
+    assert "how sure" in asking.verdict.value
+    asking.sure.value = "guess"
+    asking.check.click()
+    assert "hoose one" in asking.verdict.value
+    assert stepper.answers == () and stepper.error.value == ""
+    asking.show.click()
+    assert stepper.at == 1
+
+
+# Files
+
+
+def test_passes_are_saved_as_pages_and_pictures(tmp_path: Path) -> None:
+    stepper = viz.step(fork())
+    for source in (stepper, viz.filmstrip(fork())):
+        html = source.save(tmp_path / "pass.html").read_text(encoding="utf-8")
+        assert "4 + 3 = 7." in html and html.startswith("<!DOCTYPE html>")
+        ET.fromstring(source.save(tmp_path / "pass.svg").read_text(encoding="utf-8"))
+    root = fork()
+    root.backward()
+    drawn = viz.draw(root).save(tmp_path / "drawn.html").read_text(encoding="utf-8")
+    assert "4 + 3 = 7." in drawn
