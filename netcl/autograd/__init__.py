@@ -35,7 +35,7 @@ __all__ = [
 
 _OP_NAMES = {alias: op for op in OPS.values() for alias in (op.name, *op.aliases)} | COMPOSITES
 globals().update(_OP_NAMES)  # every op under its NumPy name: ag.add, ag.subtract, ag.matmul …
-__all__ += list(_OP_NAMES)
+__all__ += list(_OP_NAMES)  # pyright: ignore[reportUnsupportedDunderAll] - the table is read at import
 
 
 def __dir__() -> list[str]:

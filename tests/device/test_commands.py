@@ -46,10 +46,10 @@ def test_nothing_stays_behind(on_device: Device) -> None:
 def test_recordings_nest(on_device: Device) -> None:
     x = nc.ones((4,))
     with recorded(on_device) as outer:
-        x + 1.0
+        _ = x + 1.0
         with recorded(on_device) as inner:
-            x + 2.0
-        x + 3.0
+            _ = x + 2.0
+        _ = x + 3.0
     assert (len(outer), len(inner)) == (3, 1)
 
 

@@ -104,7 +104,11 @@ def test_a_wrong_number_of_arguments_or_an_unknown_one_is_refused() -> None:
         ag.exponential(x)
 
 
-@pytest.mark.parametrize("what", ["a", None, 1j, {}, object(), [[1.0], [1.0, 2.0]]], ids=["text", "None", "complex", "dict", "object", "ragged"])
+@pytest.mark.parametrize(
+    "what",
+    ["a", None, 1j, {}, object(), [[1.0], [1.0, 2.0]]],
+    ids=["text", "None", "complex", "dict", "object", "ragged"],
+)
 def test_what_is_no_array_is_refused(what: Any) -> None:
     for x in (leaf([1.0]), ag.tensor([1.0])):
         for operate in (lambda x, y: x + y, lambda x, y: y * x, lambda x, y: x @ y):

@@ -113,7 +113,7 @@ def test_operators_of_truth_values() -> None:
     np.testing.assert_array_equal((~low | ~high).to_host(), [True, False, True])
     np.testing.assert_array_equal((np.array([True, True, False]) ^ low).to_host(), [False, False, False])
     with pytest.raises(DTypeError, match=r"int64.*logical_and"):
-        low & np.array([1, 2, 3])
+        _ = low & np.array([1, 2, 3])
 
 
 # Reductions

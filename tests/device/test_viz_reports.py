@@ -169,7 +169,7 @@ def test_memory_without_retained_gradients_and_with_a_checkpoint_is_less() -> No
     assert viz.memory(plain, backward=False).moments == every.moments[:18]
     tape = ag.Tape(retain_grads=False)
     with tape:
-        x * 2.0
+        _ = x * 2.0
     assert viz.memory(tape).moments[-1].gradients <= 2 * x.value.nbytes
 
 
