@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,8 @@ difference, 0.0001, is the bend of f: a move ten times smaller leaves a hundredt
 
     def _verdict(self) -> str:
         difference = self.delta - self.predicted
+        if not math.isfinite(difference):
+            return "What is not finite cannot be compared."
         scale = max(abs(self.delta), abs(self.predicted))
         noise = 1e-12 * max(abs(self.before), abs(self.after), 1e-300)
         if abs(difference) <= max(noise, 1e-9 * scale):
@@ -80,7 +83,7 @@ def nudge(
 
     The graph is run by its ops on tensors, in float64 where the device has it; no node changes.
 
-    Raises:  ArgumentError if some op on the way was made by apply_op, and so cannot be run again
+    Raises:  ArgumentError if some op on the way is a user's own, and so cannot be run again
     """
     value = leaf.value.to_host()
     moved = value.astype(np.float64).reshape(-1).copy()
@@ -130,7 +133,9 @@ def _tensor(array: np.ndarray, like: Node, wide: bool) -> Tensor:
 def _again(node: Node, new: Mapping[int, Tensor], wide: bool) -> Tensor:
     """An op run once more with some operands changed."""
     if not can_rerun(node):
-        raise ArgumentError(f"{node.op_name} was made by apply_op: only its result was kept, so it cannot be run again")
+        raise ArgumentError(
+            f"{node.op_name} cannot be run again: it is no op of netcl's own, and only its result was kept"
+        )
     rule = node.grad_fn
     assert isinstance(rule, OpPullback)
     operands = [new.get(i, _widened(x, wide)) for i, x in enumerate(rule.saved)]

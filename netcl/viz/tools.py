@@ -124,8 +124,9 @@ class Tools:
             return
         leaf = run.nodes[key]
         index = None if self.part.value == _ALL else self.part.value
-        if leaf.grad is None:
-            self.moved.value = html("<p>No gradient reaches this leaf.</p>")
+        if leaf.grad is None or not leaf.value.size:
+            told = "This leaf has no entries." if leaf.grad is not None else "No gradient reaches this leaf."
+            self.moved.value = html(f"<p>{told}</p>")
             return
         seed = gradient(run.root).to_host()
         found = nudge(run.root, leaf, gradient(leaf).to_host(), seed, (clip(card.name, 24), run.view.name), index)

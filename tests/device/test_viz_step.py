@@ -210,7 +210,7 @@ def test_an_error_of_an_op_that_cannot_run_again_is_shown() -> None:
     stepper = viz.step(y)
     stepper.tools.bar.value = NUDGE
     stepper.tools.push.click()
-    assert "square was made by apply_op" in stepper.error.value
+    assert "square cannot be run again" in stepper.error.value
     assert stepper.run.passage.steps[1].now is not None and stepper.run.passage.steps[1].now.line() == "4"
 
 
@@ -286,6 +286,21 @@ def test_a_followed_entry_reaches_what_it_reaches() -> None:
     assert named["W"] == {3} and named["h"] == {1, 3} and named[run.view.name] == {0}
     step = run.passage.ledger(card_key(run, "W"), run.passage.last)[0]
     assert trail.lines[step.number].product.count("×") == 2  # two rows of x read it
+
+
+def test_what_is_not_finite_or_not_there_is_said_so() -> None:
+    x = leaf([1.0, float("nan")], name="x")
+    for root, told in (((x * x).sum(), "not finite"), (leaf(np.zeros((0, 3), "f4"), name="e").sum(), "no entries")):
+        stepper = viz.step(root)
+        stepper.tools.bar.value = NUDGE
+        stepper.tools.push.click()
+        assert told in stepper.tools.moved.value and stepper.error.value == ""
+
+
+def test_a_leaf_alone_has_only_its_seed() -> None:
+    stepper = viz.step(leaf(2.0, name="x"))
+    assert repr(stepper) == "<Stepper of x: 0 steps>" and stepper.next.disabled and stepper.slider.disabled
+    ET.fromstring(viz.filmstrip(leaf(2.0)).svg)
 
 
 # Predictions
