@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import netcl.device
 from netcl import platforms
 from netcl.device import Device, Launch
 from netcl.kernels import elementwise
-from netcl.memory import Pool
+from netcl.memory import MemoryStats, Pool
 from netcl.ops import OPS, Row
 
 EXAMPLES = 3  # of each property, where a test does not say how many it wants
@@ -122,25 +123,37 @@ class Watch:
         class ExactPool(Pool):
             """Allocates every buffer anew, with as many bytes as it needs, all of them uninitialised."""
 
-            def __init__(self, queue: cl.CommandQueue, name: str) -> None:
-                super().__init__(queue, name)
+            def __init__(self, queue: cl.CommandQueue, *more: Any) -> None:
+                super().__init__(queue, *more)
                 self._queue = queue
+                self._live = 0, 0
                 self._poison = cl.Kernel(cl.Program(queue.context, _POISON).build(), "poison")
                 self._poison.set_scalar_arg_dtypes([None, np.uint64])
 
             def allocate(self, nbytes: int) -> Any:
                 nbytes = max(nbytes, 1)
                 watch.spend(ALLOCATION + nbytes // 64)
-                buffer = cl.Buffer(self._queue.context, cl.mem_flags.READ_WRITE, nbytes)
+                buffer = Counted(self._queue.context, nbytes, self._count)
                 # Oclgrind keeps the shadow of a freed buffer, and takes it, whatever its size, for that of the next
                 # one in its place. A write from the host makes it anew; it is marked initialised then.
                 cl.enqueue_copy(self._queue, buffer, np.zeros(nbytes, np.uint8))
                 self._poison(self._queue, (1,), (1,), buffer, nbytes)
+                self._queue.finish()  # the buffer's first kernel may come by another queue
                 return buffer
 
-        def fill(device: Device, buffer: Any, value: np.ndarray, nbytes: int) -> None:
+            def stats(self) -> MemoryStats:
+                return MemoryStats(*self._live, 0, 0)
+
+            def _count(self, nbytes: int, blocks: int) -> None:
+                self._live = self._live[0] + nbytes, self._live[1] + blocks
+
+        plain_fill = Device.fill
+
+        def fill(device: Device, buffer: Any, value: np.ndarray, nbytes: int) -> Any:
+            event = plain_fill(device, buffer, value, nbytes)
             # Oclgrind does not see clEnqueueFillBuffer as a write.
-            device.write(buffer, np.full(nbytes // value.itemsize, value))
+            cl.enqueue_copy(device.queue, buffer, np.full(nbytes // value.itemsize, value))
+            return event
 
         self.patch.setattr(netcl.device, "Pool", ExactPool)
         self.patch.setattr(Device, "fill", fill)
@@ -150,15 +163,15 @@ class Watch:
 
         def noted_launch(
             device: Device, program: str, name: str, types: Any, size: int, args: Any, work: int, **more: Any
-        ) -> None:
+        ) -> Any:
             self.note("kernel", sys._getframe(1).f_globals["__name__"], name)
             self.spend(LAUNCH + work)
-            launch(device, program, name, types, size, args, work, **more)
+            return launch(device, program, name, types, size, args, work, **more)
 
-        def noted_run(device: Device, prepared: Launch, *args: Any) -> None:
+        def noted_run(device: Device, prepared: Launch, *args: Any) -> Any:
             self.note("kernel", sys._getframe(1).f_globals["__name__"], prepared.name)
             self.spend(LAUNCH + prepared.work)
-            run(device, prepared, *args)
+            return run(device, prepared, *args)
 
         def noted_source(formula: Any, layouts: Any, accesses: Any, *more: Any) -> str:
             scattered = bool(more[-1])
@@ -169,6 +182,18 @@ class Watch:
         self.patch.setattr(Device, "launch", noted_launch)
         self.patch.setattr(Device, "run", noted_run)
         self.patch.setattr(elementwise, "_source", noted_source)
+
+
+class Counted(cl.Buffer):
+    """A buffer that tells when it is made and when it goes."""
+
+    def __init__(self, context: cl.Context, nbytes: int, count: Callable[[int, int], None]) -> None:
+        super().__init__(context, cl.mem_flags.READ_WRITE, nbytes)
+        self._size, self._count = nbytes, count
+        count(nbytes, 1)
+
+    def __del__(self) -> None:
+        self._count(-self._size, -1)
 
 
 # Oclgrind reports a store of what is uninitialised, but not a memset with it.
