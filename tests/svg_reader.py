@@ -81,7 +81,8 @@ class Picture:
         place = {card.key: self.cards[i] for i, card in enumerate(view.cards)}
         lanes = iter(self.lanes)
         for edge in view.edges:
-            ways = [(False, edge.parent, edge.child)] + ([(True, edge.child, edge.parent)] if edge.needs_grad else [])
+            ways = [(False, edge.parent, edge.child)] if edge.forward else []
+            ways += [(True, edge.child, edge.parent)] if edge.needs_grad else []
             for dashed, source, target in ways:
                 lane = next(lanes, None)
                 if lane is None or lane.dashed != dashed:
@@ -100,8 +101,10 @@ def read(svg: str) -> Picture:
     units = tuple(float(number) for number in root.attrib["viewBox"].split()[2:])
     picture = Picture(float(root.attrib["width"]), (units[0], units[1]))
     scale = picture.width / units[0]
-    paths = [each for each in root if each.tag == f"{NS}path"][2:]  # the first two are the legend's
-    heads = [each for each in root if each.tag == f"{NS}polygon"][2:]
+    paths = [each for each in root if each.tag == f"{NS}path"]
+    legend = sum(bool(re.fullmatch(r"M[\d.]+ 22L[\d.]+ 22", each.attrib["d"])) for each in paths[:2])
+    paths = paths[legend:]
+    heads = [each for each in root if each.tag == f"{NS}polygon"][legend:]
     for path, head in zip(paths, heads, strict=True):
         points = _sampled(path.attrib["d"])
         x, y = head.attrib["points"].split()[0].split(",")

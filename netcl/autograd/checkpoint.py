@@ -42,7 +42,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(out, Node) or out.index <= mark:
             return out  # nothing was recorded: a constant, forward mode, or one of the inputs itself
         inputs = _frontier(out, mark)
-        pullback = _Rerun(f, args, kwargs, inputs)
+        pullback = Rerun(f, args, kwargs, inputs)
         return make_node(out.value, pullback, inputs, "checkpoint", tuple(inputs), None, level=level_of(out))
 
     return run
@@ -65,7 +65,7 @@ def _frontier(out: Node, mark: int) -> list[Node]:
     return sorted(found, key=lambda node: node.index)
 
 
-class _Rerun:
+class Rerun:
     """The grad_fn of a checkpointed result: runs the function again, and pulls back through that."""
 
     __slots__ = ("args", "f", "inputs", "kwargs", "values")
@@ -86,6 +86,11 @@ class _Rerun:
         """Pull back with a graph, for second derivatives."""
         return self._pull(g, create_graph=True)
 
+    def run(self) -> Any:
+        """Run the function again, recording what it does."""
+        with recording(True), no_tape():
+            return self.f(*self.args, **self.kwargs)
+
     def _pull(self, g: Any, *, create_graph: bool) -> list[Any]:
         for node, value in zip(self.inputs, self.values, strict=True):
             if node.value is not value:
@@ -93,7 +98,6 @@ class _Rerun:
                     f"checkpoint: {node!r} was given a new value between the forward and the backward pass, so running "
                     "the function again would differentiate another function"
                 )
-        with recording(True), no_tape():
-            out = self.f(*self.args, **self.kwargs)
+        out = self.run()
         found = {node: g for node, g in pull_back(out, g, create_graph=create_graph, targets=self.inputs)}
         return [found.get(node) for node in self.inputs]

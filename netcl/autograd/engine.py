@@ -243,7 +243,7 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
         raise DTypeError(f"backward: the seed is {seed.dtype}, the loss {value.dtype}")
     if seed.device is not value.device:
         raise DeviceError(f"backward: the seed is on the device {seed.device.name}, the loss on {value.device.name}")
-    return Node(seed) if create_graph and isinstance(seed, Tensor) else seed  # so that every gradient has a graph
+    return Node(seed, name="seed") if create_graph and isinstance(seed, Tensor) else seed  # so that every gradient has a graph
 
 
 def _commit(results: Sequence[tuple[Node, Any]]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from netcl.autograd.scope import scope
 from netcl.viz.compare import compare
 from netcl.viz.drawing import Drawing, draw
 from netcl.viz.film import Filmstrip, filmstrip
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from netcl.viz.stepper import Stepper, step
 
 __all__ = [
-    "Drawing", "Filmstrip", "Stepper", "compare", "draw", "filmstrip", "kernels", "memory", "step", "table", "timeline",
-    "trace",
+    "Drawing", "Filmstrip", "Stepper", "compare", "draw", "filmstrip", "kernels", "memory", "scope", "step", "table",
+    "timeline", "trace",
 ]  # fmt: skip
 
 

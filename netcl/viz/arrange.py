@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from netcl.viz.cards import LEAST, ROOMY, SMALL, TIGHT, CardParts, Form, Limits, compose, measure
 from netcl.viz.labels import level, upright
-from netcl.viz.layout import PASSING, SEPARATION, TIME_LIMIT, Laid, layer, place
+from netcl.viz.layout import PASSING, SEPARATION, TIME_LIMIT, Laid, NoLayoutError, layer, place
 from netcl.viz.shapes import Arrow, Block, Line, Placed, Rect, Shape, Text, ink
 from netcl.viz.text import shorten, width
 from netcl.viz.views import GraphView
@@ -28,7 +29,7 @@ _MOST_COLUMNS = 5  # a longer way from the leaves to the loss never fits across 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The two lanes of an edge, as points; `backward` is empty where no gradient flows."""
+    """The two lanes of an edge, as points: `backward` is empty where no gradient flows, either if it is not shown."""
 
     key: int
     forward: tuple[tuple[float, float], ...]
@@ -69,23 +70,27 @@ def arrange(view: GraphView, direction: Direction = "auto", time_limit: float = 
     """
     if not view.edges:
         return _whole(view, _Plan(True, "side", ROOMY), time_limit)
+    ends = time.monotonic() + time_limit
     best: Scene | None = None
-    room = ROOM - 2 * MARGIN
-    for plan in _plans(view, direction):
-        scene = _build(view, plan, room, time_limit)
+    for plan in (*_plans(view, direction), *_pressed()):
+        if best is not None and (time.monotonic() > ends or (direction == "lr" and plan.upright)):
+            return best
+        try:
+            scene = _build(view, plan, ROOM - 2 * MARGIN, _left(ends))
+        except NoLayoutError:
+            if best is None:
+                raise
+            return best
         if scene is not None and scene.width <= ROOM:
             return scene
         if scene is not None and (best is None or scene.width < best.width):
             best = scene
-    if best is not None and direction == "lr":
-        return best
-    for plan in _pressed():
-        scene = _build(view, plan, room, time_limit)
-        if scene is not None and (best is None or scene.width < best.width):
-            best = scene
-        if best is not None and best.width <= ROOM:
-            return best
-    return best or _whole(view, replace(_NARROWEST, room=room), time_limit)
+    return best or _whole(view, replace(_NARROWEST, room=ROOM - 2 * MARGIN), _left(ends))
+
+
+def _left(ends: float) -> float:
+    """The time that is left of a limit; a moment at least, for a first picture."""
+    return max(ends - time.monotonic(), 0.05)
 
 
 def _pressed() -> Iterator[_Plan]:
@@ -110,7 +115,7 @@ def _plans(view: GraphView, direction: Direction) -> list[_Plan]:
     across = [_Plan(False, "stack", ROOMY), _Plan(False, "stack", TIGHT)]
     if direction == "lr":
         return across
-    if chain:
+    if chain and view.show == "both":
         down = [_Plan(True, "wide", ROOMY)]
     elif len(view.cards) > _MANY:  # each try takes its time, and no other plan has fitted so many
         down = [_LEANING, _NARROWEST]
@@ -160,7 +165,7 @@ def _cards(view: GraphView, plan: _Plan, parts: Mapping[int, CardParts]) -> dict
         columns = (max(part.columns[0] for part in parts.values()), max(part.columns[1] for part in parts.values()))
     cards = {key: compose(part, plan.form, columns) for key, part in parts.items()}
     if plan.form != "wide":
-        ops = [key for key in cards if view.cards[key].kind in ("op", "root")]
+        ops = [card.key for card in view.cards if card.kind in ("op", "root")]
         widest = max((cards[key].width for key in ops), default=0.0)
         for key in ops:  # nearly equal cards are made equal: calmer to look at
             if 0.75 * widest <= cards[key].width < widest:
@@ -260,7 +265,7 @@ def _scene(view: GraphView, plan: _Plan, cards: Mapping[int, Block], labels: Map
         aside = sum(child.lanes) / 2 - child.width / 2 if plan.form == "wide" else 0.0  # lanes run through the slots
         ahead = tuple(at((along, across - half + aside)) for along, across in laid.routes[edge.key])
         back = tuple(at((along, across + half + aside)) for along, across in reversed(laid.routes[edge.key]))
-        routes.append(Route(edge.key, ahead, back if edge.needs_grad else ()))
+        routes.append(Route(edge.key, ahead if edge.forward else (), back if edge.needs_grad else ()))
         along, across = laid.labels[edge.key]
         beside.append(Placed(*at((along, across + aside)), label, edge.key))
     high = laid.along if plan.upright else laid.across

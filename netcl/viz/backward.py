@@ -227,12 +227,12 @@ class Backward:
             return "", into
         if not mine:
             return "", into
-        total = _addition(mine)
+        total = addition(mine)
         here = _sum(mine)
         if not _close(here, mine, self.grads[node]):
             if not leaf:
                 return total, "more came from outside this picture"
-            this = total or (f"this pass {view(here).line(24)}")
+            this = total or (f"this pass {view(here).brief(24)}")
             whole = number(float(self.grads[node].flat[0])) if here.size == 1 else "above"
             return f"{this}, total over calls {whole}", into
         return total, into
@@ -246,7 +246,7 @@ def _sum(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.sum([array.astype(np.float64) for array in arrays], axis=0)
 
 
-def _addition(arrays: Sequence[np.ndarray]) -> str:
+def addition(arrays: Sequence[np.ndarray]) -> str:
     """`12 + 2 = 14` for scalars, the count of what was added for arrays, nothing for one contribution."""
     if len(arrays) < 2:
         return ""

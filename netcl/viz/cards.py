@@ -92,7 +92,7 @@ def _value_part(card: Card, limits: Limits) -> _Part:
 def _slot_part(card: Card, slot: Slot, limits: Limits) -> _Part:
     said = SLOT_TEXT[slot.state]
     extra = [(text, colour) for text, colour in ((slot.total, "backward"), (slot.note, "muted")) if text]
-    lane = "backward" if slot.state in ("value", "zero") else "off"
+    lane = "tangent" if slot.state == "tangent" else "backward" if slot.state in ("value", "zero") else "off"
     lines = [(said, "muted")] if said else []
     return _part(card.caption, slot.formula, slot.array, lines + extra, lane, limits)
 
@@ -101,7 +101,7 @@ def _part(
     caption: str, formula: str, array: ArrayView | None, below: Sequence[tuple[str, str]], lane: str, limits: Limits
 ) -> _Part:
     room = limits.slot - 2 * SLOT_PAD
-    colour = "backward" if caption != "value" else "forward"
+    colour = lane if lane in ("forward", "tangent") else "backward"
     whole = f"{caption} = {formula}" if formula else caption
     if formula and width(whole, SMALL, bold=True) > max(room * 0.6, 150.0):
         heads = [shorten(caption, room, SMALL, bold=True), shorten(f"= {formula}", room, SMALL, bold=True)]
@@ -242,7 +242,7 @@ class CardParts:
 
 def measure(card: Card, limits: Limits) -> CardParts:
     """Decide what a card shows, and how wide its parts are."""
-    slots = [] if card.kind in ("fold", "use") else [_value_part(card, limits)]
+    slots = [] if card.value is None else [_value_part(card, limits)]
     if card.slot is not None and card.slot.state != "not needed":
         slots.append(_slot_part(card, card.slot, limits))
     title = min(width(card.title, TITLE, bold=True), limits.title)

@@ -20,7 +20,10 @@ def to_dot(view: GraphView) -> str:
         style = {"style": ""} if card.kind in ("leaf", "constant", "use") else {}
         graph.node(f"n{card.key}", label=graphviz.escape("\n".join(_lines(card))).replace("\n", "\\n"), **style)
     for edge in view.edges:
-        graph.edge(f"n{edge.parent}", f"n{edge.child}", label=graphviz.escape(edge.forward))
+        if edge.forward:
+            moved = "" if edge.needs_grad or edge.contribution is None else f"\n→ {edge.contribution.line(24)}"
+            label = graphviz.escape(edge.forward + moved).replace("\n", "\\n")
+            graph.edge(f"n{edge.parent}", f"n{edge.child}", label=label)
         if edge.needs_grad:
             said = edge.numbers or " ".join(part for part in (edge.rule, edge.after) if part)
             if edge.contribution is not None and not edge.numbers:

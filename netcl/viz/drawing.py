@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import time
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from netcl.autograd import Node
 from netcl.errors import ArgumentError
 from netcl.viz import svg
 from netcl.viz.arrange import ROOM, Direction, Scene, arrange
@@ -15,27 +18,30 @@ from netcl.viz.dot import to_dot
 from netcl.viz.fallback import write_table
 from netcl.viz.frames import Frames
 from netcl.viz.graph import read
+from netcl.viz.inside import opened
+from netcl.viz.lanes import only
 from netcl.viz.layout import TIME_LIMIT, NoLayoutError
 from netcl.viz.names import caller_frame
 from netcl.viz.page import page
 from netcl.viz.palette import theme as find_theme
+from netcl.viz.png import render
 from netcl.viz.select import MOST_CARDS
 from netcl.viz.steps import passage
 from netcl.viz.tables import table
-from netcl.viz.views import GraphView
+from netcl.viz.views import GraphView, Show
 
-_DIRECTIONS = ("auto", "lr", "td")
 _MOST = (MOST_CARDS, 24, 12)  # a graph that is too wide for a page with all its cards is folded further
 
 
 class Drawing:
     """A picture of a graph as it was when it was drawn: it holds no tensor, and drawing it again gives the same bytes.
 
-    `view` is what it shows, as data. Notebooks show `svg`, terminals and screen readers `text`.
+    `view` is what it shows, as data. Notebooks show `svg`, terminals and screen readers `text`; with `shows_png` also
+    `png`, for notebooks that are not trusted and show no SVG.
     """
 
-    def __init__(self, view: GraphView, scene: Scene | str, theme: str = "light") -> None:
-        self.view = view
+    def __init__(self, view: GraphView, scene: Scene | str, theme: str = "light", shows_png: bool = False) -> None:
+        self.view, self.shows_png = view, shows_png
         self._scene, self._theme = scene, theme  # for want of a layout, the reason
 
     @cached_property
@@ -45,6 +51,14 @@ class Drawing:
         if isinstance(self._scene, str):
             return write_table(self.view, self.text, self._scene, colours)
         return svg.write(self.view, self._scene, colours)
+
+    @cached_property
+    def png(self) -> bytes:
+        """The picture as a PNG file, at twice its size on a page.
+
+        Raises:  ArgumentError if the extra `png` is not installed
+        """
+        return render(self.svg)
 
     @cached_property
     def text(self) -> str:
@@ -61,16 +75,19 @@ class Drawing:
 
         `.html` is a page that steps through the backward pass by keyboard and needs no server and no network.
 
-        Raises:  ArgumentError if the ending is not .svg, .html, .txt or .dot
+        Raises:  ArgumentError if the ending is not .svg, .png, .html, .txt or .dot
         """
         path = Path(path)
-        written = {".svg": "svg", ".html": "_page", ".txt": "text", ".dot": "dot"}
-        if path.suffix.lower() not in written:
+        written = {".svg": "svg", ".png": "png", ".html": "_page", ".txt": "text", ".dot": "dot"}
+        kind = written.get(path.suffix.lower())
+        if kind is None:
             raise ArgumentError(
                 f"a drawing is saved as {', '.join(written)}, not as {path.suffix or 'a file without ending'!r}"
             )
-        text = getattr(self, written[path.suffix.lower()])
-        path.write_text(text + "\n", encoding="utf-8", newline="\n")
+        if kind == "png":
+            path.write_bytes(self.png)
+        else:
+            path.write_text(getattr(self, kind) + "\n", encoding="utf-8", newline="\n")
         return path
 
     @property
@@ -78,7 +95,10 @@ class Drawing:
         return page(Frames(passage(self.view)))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"image/svg+xml": self.svg, "text/plain": self.text}
+        shown = {"image/svg+xml": self.svg, "text/plain": self.text}
+        if self.shows_png:
+            shown["image/png"] = base64.b64encode(self.png).decode("ascii")
+        return shown
 
     def __repr__(self) -> str:
         return f"<Drawing of {self.view.name}: {len(self.view.cards)} cards, {len(self.view.edges)} edges>"
@@ -88,17 +108,19 @@ class Drawing:
 
 
 def draw(
-    root: Any,
-    *,
-    names: Mapping[Any, str] | None = None,
-    direction: Direction = "auto",
-    theme: str = "light",
+    root: Any, *, names: Mapping[Any, str] | None = None, direction: Direction = "auto", theme: str = "light",
+    show: Show = "both", fold: bool | str | Collection[str] = "auto", around: Node | str | None = None, depth: int = 2,
+    tangents: Mapping[Any, Any] | None = None, inside: bool = False, png: bool = False,
     time_limit: float = TIME_LIMIT,
-) -> Drawing:
+) -> Drawing:  # fmt: skip
     """Draw the graph below a node (or that of a tape): values forward, gradients backward, and why.
 
     `names` overrides what nodes are called, which is otherwise their own name or that of the caller's variable.
     `direction` is `"lr"`, `"td"`, or `"auto"` for whichever is read best on a page. `theme` is `"light"` or `"dark"`.
+    `show` is `"forward"`, `"backward"` or `"both"`. Of a large graph modules, scopes and what repeats are folded into a
+    card each; `fold` True does so in a small graph too, names fold the scopes so called, False folds nothing. `around`,
+    a node or its name, draws only what is within `depth` edges of it. `tangents`, for leaves, draws forward mode: which
+    tangent each node then has. `inside` draws what a checkpointed node computes. `png` gives notebooks a PNG as well.
     Nothing in the graph changes.
 
     Units:   `time_limit` in seconds; a layout that takes longer gives a table
@@ -111,16 +133,27 @@ def draw(
     >>> viz.draw(loss)
     <Drawing of loss: 3 cards, 3 edges>
     """
-    if direction not in _DIRECTIONS:
-        raise ArgumentError(f"direction is one of {', '.join(_DIRECTIONS)}, not {direction!r}")
+    _one_of("direction", direction, ("auto", "lr", "td"))
+    _one_of("show", show, ("both", "forward", "backward"))
     find_theme(theme)
     frame = caller_frame()
+    if inside:
+        root, names = opened(root, names, frame)
+    ends = time.monotonic() + time_limit
+    drawing: Drawing | None = None
     for most in _MOST:
-        view = read(root, names, frame, most)
+        view = only(read(root, names, frame, most, fold=fold, around=around, distance=depth, tangents=tangents), show)
         try:
-            scene = arrange(view, direction, time_limit)
+            scene = arrange(view, direction, max(ends - time.monotonic(), 0.0) if drawing else time_limit)
         except NoLayoutError as error:
-            return Drawing(view, f"shown as a table: {error}", theme)
-        if scene.width <= ROOM or direction == "lr":
+            return drawing or Drawing(view, f"shown as a table: {error}", theme, png)
+        drawing = Drawing(view, scene, theme, png)
+        if scene.width <= ROOM or direction == "lr" or fold is False or around is not None:
             break
-    return Drawing(view, scene, theme)
+    assert drawing is not None
+    return drawing
+
+
+def _one_of(name: str, given: str, allowed: tuple[str, ...]) -> None:
+    if given not in allowed:
+        raise ArgumentError(f"{name} is one of {', '.join(allowed)}, not {given!r}")

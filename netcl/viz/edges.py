@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from netcl.autograd import Node
+from netcl.autograd.checkpoint import Rerun
 from netcl.expr import NUMPY, Expr, Num, evaluate, substitute, to_text
 from netcl.ops import OPS
 from netcl.ops.rows import stretched_axes
@@ -54,6 +55,16 @@ class EdgeWriter:
             contribution=view(array) if array is not None else None,
         )
 
+    def tangent(self, child: Node, position: int, tangent: Tensor, array: np.ndarray) -> tuple[str, str]:
+        """What forward mode does with the tangent of an operand: the rule, and the numbers where they fit."""
+        exprs = self.operand_exprs(child)
+        local = self._local(child, position, exprs)
+        if local is None:
+            return "", ""
+        if array.size > 1 or tangent.size > 1:
+            return self._rule(child, position, exprs, local), ""
+        return "", self._numbers(child, position, local, array, f"tangent {number(tangent.item())}")
+
     def _local(self, child: Node, position: int, exprs: list[Expr]) -> Expr | None:
         op = OPS.get(child.op_name or "")
         if op is None or not op.partials or position >= len(op.args):
@@ -69,6 +80,8 @@ class EdgeWriter:
             return f"× {text}" if scalar or isinstance(local, Num) else f"⊙ {text}"
         op = OPS.get(child.op_name or "")
         arg = op.arg(position) if op is not None else None
+        if isinstance(child.grad_fn, Rerun):
+            return "back through it, run again"
         if op is None or arg is None:
             return f"grad_fn of {child.op_name or 'op'}"
         values = operands_of(child)
@@ -81,17 +94,17 @@ class EdgeWriter:
         ratio = parent.size // child.value.size if child.value.size and isinstance(parent, (Node, Tensor)) else 0
         return structural_rule(op, arg, refs, child.attrs, ratio)
 
-    def _numbers(self, child: Node, position: int, local: Expr, array: np.ndarray) -> str:
+    def _numbers(self, child: Node, position: int, local: Expr, array: np.ndarray, comes: str = "") -> str:
         """`upstream 4 × b = 3 → 12`, with the value of the local partial where it is not itself a number."""
-        upstream = number(float(self.backward.grads[child].flat[0]))
+        comes = comes or f"upstream {number(float(self.backward.grads[child].flat[0]))}"
         result = number(float(array.flat[0]))
         text = factor(local)
         if isinstance(local, Num):
-            return f"upstream {upstream} × {text} → {result}"
+            return f"{comes} × {text} → {result}"
         value = _scalar(child, position)
         if value is None:
-            return f"upstream {upstream} × {text} → {result}"
-        return f"upstream {upstream} × {text} = {number(value)} → {result}"
+            return f"{comes} × {text} → {result}"
+        return f"{comes} × {text} = {number(value)} → {result}"
 
 
 def _ref(name: str, x: Any) -> Ref:

@@ -14,6 +14,7 @@ from netcl.autograd import Node
 from netcl.autograd.scope import Scope
 from netcl.nn import Module
 from netcl.tensor import Tensor
+from netcl.viz.report import thousands
 from netcl.viz.text import clean, clip
 
 _LONGEST_PERIOD = 64
@@ -39,11 +40,12 @@ class _Unit:
     nodes: tuple[Node, ...]
     name: str = ""
     times: int = 1
-    period: tuple[str, ...] = ()  # of a repeated part without a name: what it repeats
+    period: tuple[str, ...] = ()  # of a repeated part: what it repeats
+    module: Module | None = None  # whose call it is
 
 
-def groups(nodes: Sequence[Node], most: int, names: Iterable[str] | None = None) -> list[Group] | None:
-    """The groups of a graph: parts named by scopes at the deepest level that leaves at most `most` cards, then repeats.
+def groups(nodes: Sequence[Node], names: Iterable[str] | None = None) -> list[Group] | None:
+    """The groups of a graph: parts named by scopes, at the outermost level that says something, and what repeats.
 
     `names` folds the scopes so named, and nothing else. None if what would be folded is woven into the rest.
     """
@@ -52,14 +54,17 @@ def groups(nodes: Sequence[Node], most: int, names: Iterable[str] | None = None)
         wanted = set(names)
         units = _scoped(ops, lambda chain: next((scope for scope in chain if label(scope) in wanted), None))
     else:
-        depths = range(max((len(_chain(node.scope)) for node in ops), default=0), 0, -1)
+        depths = range(1, max((len(_chain(node.scope)) for node in ops), default=0) + 1)
         levels = [_scoped(ops, lambda chain, d=depth: chain[d - 1] if len(chain) >= d else None) for depth in depths]
-        fitting = [level for level in levels if len(level) <= most]
-        several = [level for level in levels if len(level) > 1]
-        units = next(iter(fitting or several[-1:]), [_Unit((node,)) for node in ops])
-        units = _folded(units)
-    found = _groups(units, nodes)
+        levels = [_folded(level) for level in levels] or [_folded([_Unit((node,)) for node in ops])]
+        units = next((level for level in levels if not _swallowed(level, len(ops))), levels[-1])
+    found = _groups(units, nodes, private=names is None)
     return found if _in_order(nodes, found) else None
+
+
+def _swallowed(units: Sequence[_Unit], count: int) -> bool:
+    """Whether one part holds most of the ops: a card that says "model" says nothing."""
+    return any(unit.times == 1 and len(unit.nodes) > count / 2 for unit in units)
 
 
 def label(scope: Scope) -> str:
@@ -101,9 +106,13 @@ def _scoped(ops: Sequence[Node], choose: Any) -> list[_Unit]:
         scope = chosen[node.scope]
         together.setdefault(scope if scope is not None else node, []).append(node)
     return [
-        _Unit(tuple(members), label(key) if isinstance(key, Scope) else "")
+        _Unit(tuple(members), label(key), module=_module(key)) if isinstance(key, Scope) else _Unit(tuple(members))
         for key, members in sorted(together.items(), key=lambda item: item[1][-1].index)
     ]
+
+
+def _module(scope: Scope) -> Module | None:
+    return scope.owner if isinstance(scope.owner, Module) else None
 
 
 def _folded(units: list[_Unit]) -> list[_Unit]:
@@ -112,7 +121,7 @@ def _folded(units: list[_Unit]) -> list[_Unit]:
         found = _longest_run(_signatures(units))
         if found is None:
             break
-        start, period, times = found
+        start, period, times = _from_the_first(units, *found)
         end = start + period * times
         part = units[start : start + period]
         members = tuple(node for unit in units[start:end] for node in unit.nodes)
@@ -120,6 +129,14 @@ def _folded(units: list[_Unit]) -> list[_Unit]:
         names = tuple(unit.name or clean(unit.nodes[0].op_name or "op") for unit in part)
         units = [*units[:start], _Unit(members, name, times, names), *units[end:]]
     return units
+
+
+def _from_the_first(units: Sequence[_Unit], start: int, period: int, times: int) -> tuple[int, int, int]:
+    """The run with the times before it that differ only in what they were fed, as the first of a loop does."""
+    kinds = [[(node.op_name, node.shape) for node in unit.nodes] for unit in units]
+    while start >= period and kinds[start - period : start] == kinds[start : start + period]:
+        start, times = start - period, times + 1
+    return start, period, times
 
 
 def _signatures(units: Sequence[_Unit]) -> np.ndarray:
@@ -163,8 +180,8 @@ def _longest_run(marks: np.ndarray) -> tuple[int, int, int] | None:
     return best
 
 
-def _groups(units: Sequence[_Unit], nodes: Sequence[Node]) -> list[Group]:
-    """Groups from units of several nodes, each with the leaves that nothing else uses."""
+def _groups(units: Sequence[_Unit], nodes: Sequence[Node], private: bool) -> list[Group]:
+    """Groups from units of several nodes; with `private` each has the leaves that nothing else uses."""
     owner: dict[Node, int] = {}
     for i, unit in enumerate(units):
         if len(unit.nodes) > 1:
@@ -174,23 +191,35 @@ def _groups(units: Sequence[_Unit], nodes: Sequence[Node]) -> list[Group]:
         for parent in node.parents:
             if parent in users:
                 users[parent].add(owner.get(node, -1))
-    private: dict[int, list[Node]] = {}
+    own: dict[int, list[Node]] = {}
     for leaf, found in users.items():
-        if len(found) == 1 and -1 not in found:
-            private.setdefault(found.pop(), []).append(leaf)
+        if private and len(found) == 1 and -1 not in found:
+            own.setdefault(found.pop(), []).append(leaf)
+    own = {i: kept for i, leaves in own.items() if (kept := _kept(units[i], leaves))}
     return [
-        Group(_title(unit), tuple(sorted((*unit.nodes, *private.get(i, ())), key=lambda node: node.index)),
-              _lines(unit, len(private.get(i, ()))))
+        Group(_title(unit), tuple(sorted((*unit.nodes, *own.get(i, ())), key=lambda node: node.index)),
+              _lines(unit, len(own.get(i, ()))))
         for i, unit in enumerate(units)
         if len(unit.nodes) > 1
     ]  # fmt: skip
 
 
+def _kept(unit: _Unit, leaves: list[Node]) -> list[Node]:
+    """The leaves that go with a unit: parameters, but not the input of a module or of the first of many times."""
+    if unit.times > 1:
+        return leaves if len(leaves) >= unit.times else []
+    if unit.module is not None:
+        parameters = set(unit.module.parameters())
+        return [leaf for leaf in leaves if leaf in parameters]
+    return leaves
+
+
 def _title(unit: _Unit) -> str:
     if unit.times == 1:
         return unit.name
-    said = unit.name or (unit.period[0] if len(unit.period) == 1 else "")
-    return f"{said} × {unit.times}".strip()
+    kind = unit.name.partition(" (")[2].removesuffix(")") or unit.name  # not the name of the first of them alone
+    said = kind or (unit.period[0] if len(unit.period) == 1 else "")
+    return f"{said} × {thousands(unit.times)}".strip()
 
 
 def _lines(unit: _Unit, leaves: int) -> tuple[str, ...]:
@@ -202,9 +231,9 @@ def _lines(unit: _Unit, leaves: int) -> tuple[str, ...]:
         lines += [" · ".join(shown[i : i + 3]) for i in range(0, len(shown), 3)]
     elif not unit.period or unit.name:
         lines += summary(unit.nodes)
-    lines.append(f"{len(unit.nodes):,} nodes".replace(",", " "))
+    lines.append(f"{thousands(len(unit.nodes))} nodes")
     if leaves:
-        lines.append(f"{leaves} parameter{'s' * (leaves > 1)} of its own")
+        lines.append(f"{leaves} {'leaves' if leaves > 1 else 'leaf'} of its own")
     return tuple(lines)
 
 

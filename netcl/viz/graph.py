@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
@@ -11,7 +12,7 @@ from netcl.autograd import Node, Tape, build_topo
 from netcl.errors import ArgumentError
 from netcl.expr import Num, Var, to_text
 from netcl.tensor import Tensor
-from netcl.viz.backward import Backward, Hidden, operands_of
+from netcl.viz.backward import Backward, Hidden, addition, operands_of
 from netcl.viz.edges import EdgeWriter
 from netcl.viz.fold import Group
 from netcl.viz.names import scopes
@@ -19,6 +20,7 @@ from netcl.viz.naming import Naming
 from netcl.viz.report import thousands
 from netcl.viz.select import MOST_CARDS, Selection, folded, nearby, select
 from netcl.viz.summary import summarise
+from netcl.viz.tangents import Tangents
 from netcl.viz.text import clean, clip
 from netcl.viz.values import ArrayView, view
 from netcl.viz.views import Card, Edge, GraphView, Slot
@@ -28,13 +30,13 @@ _FAR = 3  # rows from its first consumer at which a leaf is drawn once more
 
 def read(
     source: Any, names: Mapping[Any, str] | None = None, frame: FrameType | None = None, most: int = MOST_CARDS, *,
-    fold: Any = None, around: Any = None, distance: int = 2,
+    fold: Any = None, around: Any = None, distance: int = 2, tangents: Mapping[Any, Any] | None = None,
 ) -> GraphView:  # fmt: skip
     """Read the graph below a node, or that of a tape.
 
     A graph of more than `most` nodes is cut to its ends. With `fold` "auto" parts of the model and what repeats are
     folded before that; True folds them in a small graph too, names of scopes fold those, False nothing. `around`, a
-    node or its name, reads what is within `distance` edges of it.
+    node or its name, reads what is within `distance` edges of it. `tangents` of leaves give forward mode's picture.
 
     Raises:  ArgumentError if `source` is neither, or the tape has recorded nothing, or no node is called so
     """
@@ -47,7 +49,8 @@ def read(
     centre = main if around is None else find(around, nodes, naming)
     chosen = nearby(nodes, centre, distance) if around is not None else _choose(nodes, main, most, fold)
     naming = naming or Naming(chosen.shown, main, names, scopes(frame))
-    return _Reader(main, centre, chosen, naming, source if isinstance(source, Tape) else None).read()
+    moving = Tangents(nodes, tangents) if tangents is not None else None
+    return _Reader(main, centre, chosen, naming, source if isinstance(source, Tape) else None, moving).read()
 
 
 def _choose(nodes: Sequence[Node], main: Node, most: int, fold: Any) -> Selection:
@@ -69,8 +72,9 @@ def find(wanted: Any, nodes: Sequence[Node], naming: Naming | None) -> Node:
             raise ArgumentError(f"{wanted!r} is not in this graph")
         return wanted
     assert naming is not None
-    exact = [node for node in nodes if naming.names[node] == wanted]
-    found = exact or [node for node in nodes if str(wanted) in naming.titles[node]]
+    found = [node for node in nodes if naming.names[node] == wanted]
+    found = found or [node for node in nodes if str(wanted) in naming.names[node]]
+    found = found or [node for node in nodes if str(wanted) in naming.titles[node]]
     if len(found) != 1:
         titles = ", ".join(clip(naming.titles[node], 30) for node in found[:6])
         raise ArgumentError(f"{len(found)} nodes are called {wanted!r}{f': {titles}' if found else ''}")
@@ -103,9 +107,12 @@ def roots_of(source: Any) -> list[Node]:
 class _Reader:
     """One reading: names, then the backward pass as far as it can be recomputed, then cards and edges."""
 
-    def __init__(self, root: Node, centre: Node, chosen: Selection, naming: Naming, tape: Tape | None) -> None:
-        self.root, self.centre, self.chosen, self.tape = root, centre, chosen, tape
+    def __init__(
+        self, root: Node, centre: Node, chosen: Selection, naming: Naming, tape: Tape | None, moving: Tangents | None
+    ) -> None:
+        self.root, self.centre, self.chosen, self.tape, self.moving = root, centre, chosen, tape, moving
         self.shown = set(chosen.shown)
+        self.placed = self.shown.union(*(group.nodes for group in chosen.groups))
         self.names, self.displays, self.titles = naming.names, naming.displays, naming.titles
         self.operand_exprs = naming.operands
         self.views: dict[int, tuple[Any, ArrayView]] = {}
@@ -129,13 +136,14 @@ class _Reader:
             self._add_group_edges(key, unit)
         whole = self.root in self.shown
         return GraphView(
-            root=self.keys[self.centre],
+            root=self.keys[self.root if whole else self.centre],
             name=self.names[self.root],
             cards=tuple(_with_badges(self.cards)),
             edges=tuple(self.edges),
-            seed=self.backward.seed if whole else "",
+            seed=self.backward.seed if whole and self.moving is None else "",
             ran=self.backward.ran,
             notes=tuple(self._notes()),
+            show="both" if self.moving is None else "tangents",
         )
 
     def _units(self) -> list[Node | Group]:
@@ -177,11 +185,10 @@ class _Reader:
             child, nth = uses[0]
             said = clip(clean(child.op_name or "op"), 24) if len(uses) == 1 else f"{len(uses)} uses"
             parent = child.parents[nth]
-            total = self.backward.hidden.sum_of(uses) if parent in self.shown else None
-            array = view(total) if total is not None else None
-            self.edges.append(
-                Edge(len(self.edges), above, key, said, contribution=array, needs_grad=parent.requires_grad)
-            )
+            total = self.backward.hidden.sum_of(uses) if parent in self.shown and self.moving is None else None
+            back = view(total) if total is not None else None
+            needs = parent.requires_grad and self.moving is None
+            self.edges.append(Edge(len(self.edges), above, key, said, contribution=back, needs_grad=needs))
 
     def _add_node(self, node: Node) -> None:
         if node.grad_fn is None:
@@ -199,15 +206,29 @@ class _Reader:
                 nth = parents[position]
                 card = uses.get(nth, self.keys.get(node.parents[nth]))
                 if card is not None:  # else it is further away than what is shown
-                    self.edges.append(self.writer.write(at, card, key, node, position, nth))
+                    edge = self.writer.write(at, card, key, node, position, nth)
+                    self.edges.append(edge if self.moving is None else self._moved(edge, node, position, nth))
+
+    def _moved(self, edge: Edge, child: Node, position: int, nth: int) -> Edge:
+        """The edge as forward mode sees it: the tangent that goes along it, and no gradient."""
+        assert self.moving is not None
+        part = self.moving.parts.get(child, [None] * len(child.parents))[nth]
+        if part is None:
+            return replace(edge, rule="", numbers="", after="", contribution=None, needs_grad=False)
+        array = part.to_host()
+        tangent = self.moving.of[child.parents[nth]]
+        rule, numbers = self.writer.tangent(child, position, tangent, array)
+        return Edge(edge.key, edge.parent, edge.child, edge.forward, rule, numbers, "", view(array), False)
 
     def _card(self, node: Node, leaf: bool) -> Card:
         value = self._view(node.value)
         kind = "root" if node is self.root else "leaf" if leaf else "op"
-        slot = self.backward.slot(node, self.tape)
+        slot = self.backward.slot(node, self.tape) if self.moving is None else self._tangent(node)
         by = clip(self.names[node], 20)
         named = isinstance(self.displays[node], Var) or by.endswith(")")
         caption = f"∂{clip(self.names[self.root], 16)}/∂{by if named else f'({by})'}"
+        if self.moving is not None:
+            caption = _dotted(by)
         uses = self.chosen.uses.get(node, [])
         many = f"{len(uses)} uses" if len(uses) > 2 else ""
         op = clip(clean(node.op_name or ""), 24) if not leaf else ""
@@ -216,6 +237,14 @@ class _Reader:
         return Card(
             key, kind, name, title, op, value.shape, value.dtype, value, slot, caption, many, lines
         )  # fmt: skip
+
+    def _tangent(self, node: Node) -> Slot:
+        assert self.moving is not None
+        found = self.moving.of.get(node)
+        if found is None:
+            return Slot("elsewhere", note="stands still" if node.grad_fn is None else "does not move")
+        parts = [part for part in self.moving.parts.get(node, ()) if part is not None]
+        return Slot("tangent", summarise(found), total=addition([part.to_host() for part in parts]))
 
     def _replaced(self, node: Node) -> bool:
         """Whether a leaf holds another value than the ops that used it, as after a step of an optimiser."""
@@ -231,7 +260,7 @@ class _Reader:
         depth, added = self.chosen.depth, {}
         for nth, leaf in enumerate(child.parents):
             uses = self.chosen.uses.get(leaf, [])
-            first = max((depth[each] for each, _ in uses), default=0)
+            first = max((depth[each] for each, _ in uses if each in self.placed), default=0)
             if leaf not in self.shown or first - depth[child] <= _FAR:
                 continue
             number_of_use = uses.index((child, nth)) + 1
@@ -260,7 +289,12 @@ class _Reader:
             yield "the graph was released (tape.release()): what led here is gone"
         if self.chosen.away:
             yield f"{thousands(self.chosen.away)} nodes further away are not shown"
-        yield from self.backward.notes
+        yield from self.moving.notes if self.moving is not None else self.backward.notes
+
+
+def _dotted(name: str) -> str:
+    """How the tangent of a node is written: ẋ, or in words where a dot would be lost."""
+    return unicodedata.normalize("NFC", f"{name}\u0307") if len(name) == 1 and name.isalpha() else f"tangent of {name}"
 
 
 def _with_badges(cards: Iterable[Card]) -> list[Card]:

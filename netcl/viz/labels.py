@@ -17,9 +17,9 @@ Sides = tuple[tuple[list[Row], float, Literal["start", "end"]], ...]
 
 
 def _backward_rows(edge: Edge, limits: Limits, ran: bool) -> list[Row]:
-    if not edge.needs_grad:
+    if not edge.needs_grad and edge.contribution is None:
         return []
-    colour = "backward" if ran else "off"
+    colour = "tangent" if not edge.needs_grad else "backward" if ran else "off"
     rows: list[Row] = []
     if edge.numbers:
         product, _, result = edge.numbers.rpartition(" → ")
@@ -61,7 +61,7 @@ def upright(edge: Edge, limits: Limits, ran: bool, balanced: bool, spread: float
         left = right = max(left, right)
     high = max(len(back), len(ahead), 1) * LINE_HEIGHT + 2
     down, up = left + lane, left + lane + 2 * lane
-    if not edge.needs_grad:
+    if not edge.needs_grad or not edge.forward:
         down = up = left + lane
     sides: Sides = ((ahead, down - _SPACE, "end"), (back, up + _SPACE, "start"))
     shapes = [
@@ -78,7 +78,7 @@ def level(edge: Edge, limits: Limits, ran: bool) -> Block:
     wide = max(_wide(ahead), _wide(back), 30.0) + 8
     above = len(ahead) * LINE_HEIGHT + 2
     going, coming = above + 3, above + 3 + 2 * LANE
-    if not edge.needs_grad:
+    if not edge.needs_grad or not edge.forward:
         coming = going
     shapes = [
         Text(wide / 2, y + i * LINE_HEIGHT, text, size, colour, "middle", bold)

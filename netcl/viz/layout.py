@@ -381,7 +381,7 @@ def _run_dot(source: str, time_limit: float) -> str:
             [program, "-Tjson0"], input=source, capture_output=True, text=True, encoding="utf-8", timeout=time_limit
         )
     except subprocess.TimeoutExpired:
-        raise NoLayoutError(f"the layout took more than {time_limit:g} s") from None
+        raise NoLayoutError("the layout took longer than its time limit") from None
     except OSError as error:
         raise NoLayoutError(f"Graphviz could not be started: {error.strerror}") from None
     if done.returncode != 0:

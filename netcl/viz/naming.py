@@ -98,9 +98,13 @@ def _found(nodes: Sequence[Node], given: Mapping[Any, str], spaces: Iterator[Map
     constants = [x for node in nodes for x in node.operands if isinstance(x, (Node, Tensor))]
     wanted = {id(x): x for x in [*nodes, *constants]}
     variables = find_names(wanted, spaces)
+    wanted_nodes = set(nodes)
     result: dict[Any, str] = {}
     for x in wanted.values():
         name = given.get(x) or (x.name if isinstance(x, Node) else None) or variables.get(id(x))
         if name:
             result[x] = clip(clean(str(name)), _LONGEST_NAME) or "?"
+    for node in nodes:  # after create_graph a gradient is a node, and its graph goes on from that of the values
+        if isinstance(node.grad, Node) and node in result and node.grad in wanted_nodes:
+            result.setdefault(node.grad, f"{result[node]}.grad")
     return result

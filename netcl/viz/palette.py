@@ -22,6 +22,9 @@ LIGHT = MappingProxyType(
         "backward": "#9a3412",
         "backward-slot": "#fdf0e6",
         "backward-tint": "#fbc59a",
+        "tangent": "#0f5c46",
+        "tangent-slot": "#e5f5ef",
+        "tangent-tint": "#9fdcc4",
         "negative-tint": "#c4c9cf",
         "off": "#6e7781",
         "off-slot": "#eef0f2",
@@ -44,6 +47,9 @@ DARK = MappingProxyType(
         "backward": "#ffb38a",
         "backward-slot": "#35241b",
         "backward-tint": "#83401c",
+        "tangent": "#7fdcb9",
+        "tangent-slot": "#18302a",
+        "tangent-tint": "#1f5f4b",
         "negative-tint": "#4a525c",
         "off": "#a3acb6",
         "off-slot": "#262c33",
@@ -59,6 +65,8 @@ PAIRS = (
     ("forward", "page"), ("forward", "card"), ("forward", "forward-slot"), ("ink", "forward-slot"),
     ("ink", "forward-tint"), ("backward", "page"), ("backward", "card"), ("backward", "chip"),
     ("backward", "backward-slot"), ("ink", "backward-slot"), ("ink", "backward-tint"), ("ink", "negative-tint"),
+    ("tangent", "page"), ("tangent", "card"),
+    ("tangent", "tangent-slot"), ("ink", "tangent-slot"), ("ink", "tangent-tint"),
     ("muted", "off-slot"), ("ink", "off-slot"), ("warn", "card"), ("warn", "warn-slot"), ("ink", "warn-slot"),
 )  # fmt: skip
 

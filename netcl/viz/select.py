@@ -74,7 +74,7 @@ def folded(nodes: Sequence[Node], most: int, fold: bool | Iterable[str], keep: N
 
     `fold` is True, or the names of the scopes to fold. `keep` is the loss, which stays.
     """
-    found = groups(nodes, most, None if isinstance(fold, bool) else fold)
+    found = groups(nodes, None if isinstance(fold, bool) else fold)
     if not found:
         return None
     found = [group for group in found if keep not in group.nodes]

@@ -153,7 +153,7 @@ def _lane(points: tuple[Point, ...], upright: bool, colour: str, dash: str, ahea
 
 def route_shapes(route: Route, upright: bool, ran: bool) -> list[Shape]:
     """The lanes of an edge: solid forward, dashed backward."""
-    shapes = list(_lane(route.forward, upright, "forward", "", True))
+    shapes = list(_lane(route.forward, upright, "forward", "", True)) if route.forward else []
     if route.backward:
         shapes += _lane(route.backward, upright, "backward" if ran else "off", "5 4", False)
     return shapes
@@ -162,14 +162,20 @@ def route_shapes(route: Route, upright: bool, ran: bool) -> list[Shape]:
 def legend(view: GraphView, wide: float) -> list[Shape]:
     """What the two kinds of arrow mean."""
     y = MARGIN + 12
+    ahead = "forward: values, and beside them tangents" if view.show == "tangents" else "forward: values"
+    forward: list[Shape] = [
+        Line(((MARGIN, y - 4), (MARGIN + 20, y - 4)), "forward", 1.6),
+        Arrow((MARGIN + 28, y - 4), "right", "forward"),
+        Text(MARGIN + 34, y, ahead, SMALL, "forward"),
+    ]
+    if view.show in ("forward", "tangents"):
+        return forward
     back = "backward" if view.ran else "off"
     upstream = "upstream gradient G" if any("G" in edge.rule.split() for edge in view.edges) else "upstream gradient"
     carries = f"backward: {upstream} through each local rule" if view.ran else "backward: not run"
-    x2 = MARGIN + 34 + width("forward: values", SMALL) + 24
+    x2 = MARGIN if view.show == "backward" else MARGIN + 34 + width(ahead, SMALL) + 24
     return [
-        Line(((MARGIN, y - 4), (MARGIN + 20, y - 4)), "forward", 1.6),
-        Arrow((MARGIN + 28, y - 4), "right", "forward"),
-        Text(MARGIN + 34, y, "forward: values", SMALL, "forward"),
+        *(forward if view.show == "both" else []),
         Line(((x2 + 8, y - 4), (x2 + 28, y - 4)), back, 1.6, "5 4"),
         Arrow((x2, y - 4), "left", back),
         Text(x2 + 34, y, shorten(carries, max(wide - x2 - 34 - MARGIN, 60), SMALL), SMALL, back),
@@ -178,11 +184,15 @@ def legend(view: GraphView, wide: float) -> list[Shape]:
 
 def describe(view: GraphView) -> tuple[str, str]:
     """The picture's title and a description in one sentence."""
-    title = f"{'Forward and backward pass' if view.ran else 'Forward pass'} of {view.name}"
+    passes = {"forward": "Forward pass", "backward": "Backward pass", "tangents": "Forward mode: tangents"}
+    title = f"{passes.get(view.show, 'Forward and backward pass' if view.ran else 'Forward pass')} of {view.name}"
     root = view.card(view.root)
     value = f" = {root.value.line(40)}" if root.value is not None else ""
-    state = f"seeded with {view.seed}" if view.ran else "backward not run"
-    return title, f"{root.title}{value}; {len(view.cards)} cards, {len(view.edges)} edges, {state}."
+    said = f"{root.title}{value}; {len(view.cards)} cards, {len(view.edges)} edges"
+    if view.show in ("forward", "tangents"):
+        return title, f"{said}."
+    state = f", seeded with {view.seed}" if view.seed else "" if view.ran else ", backward not run"
+    return title, f"{said}{state}."
 
 
 def write(view: GraphView, scene: Scene, colours: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from netcl.viz.values import ArrayView
 
+Show = Literal["both", "forward", "backward", "tangents"]
 CardKind = Literal["leaf", "constant", "op", "root", "use", "fold"]
 SlotState = Literal[
     "value",
@@ -20,6 +21,7 @@ SlotState = Literal[
     "unreached",
     "elsewhere",
     "not yet",
+    "tangent",
 ]
 
 # What a slot says in place of numbers, or above them.
@@ -35,6 +37,7 @@ SLOT_TEXT: dict[str, str] = {
     "unreached": "none reached it",
     "elsewhere": "",
     "not yet": "not yet",  # while a pass is gone through step by step
+    "tangent": "",
 }
 
 
@@ -94,6 +97,7 @@ class GraphView:
     seed: str = ""
     ran: bool = False
     notes: tuple[str, ...] = ()
+    show: Show = "both"  # which lanes; tangents are those of forward mode
 
     def card(self, key: int) -> Card:
         return next(card for card in self.cards if card.key == key)

@@ -362,11 +362,22 @@ def long_chain(count: int) -> Any:
 def test_sixty_thousand_nodes_are_folded(svg_reader: Any) -> None:
     root = long_chain(60_000)
     drawing = viz.draw(root)
+    assert [c.title for c in drawing.view.cards] == ["x", "step × 59 999", "root = step(…)"]
+    assert svg_reader.read(drawing.svg).faults(drawing.view) == []
+    root.op_name = "end"
+    drawing = viz.draw(_woven(root))
     assert "more nodes" in drawing.text and len(drawing.view.cards) <= 60
     picture = svg_reader.read(drawing.svg)
     assert picture.faults(drawing.view) == [] and picture.width <= 720
-    hidden = 60_001 - sum(c.kind in ("op", "root", "leaf") for c in drawing.view.cards)
+    hidden = 60_002 - sum(c.kind in ("op", "root", "leaf") for c in drawing.view.cards)
     assert f"… {hidden:,} more nodes".replace(",", " ") in drawing.svg
+
+
+def _woven(root: Any) -> Any:
+    """The same chain with every op of another name: nothing repeats."""
+    for i, node in enumerate(ag.build_topo(root)[1:]):
+        node.op_name = f"op{i}"
+    return ag.Node(root.value, lambda g: [g], [root], op_name="last", operands=(root,), name="root")
 
 
 def recurrent(steps: int) -> Any:
@@ -385,6 +396,8 @@ def test_shared_weights_are_drawn_once_for_each_far_use(svg_reader: Any, steps: 
     view = drawing.view
     picture = svg_reader.read(drawing.svg)
     assert picture.faults(view) == [] and picture.width <= 720 and picture.least_text >= 10.99
+    folds = [c.title for c in view.cards if c.kind == "fold"]
+    assert folds == (["× 79"] if steps == 80 else [])
     uses = [c.use for c in view.cards if c.kind == "use" and c.name == "W"]
     assert uses and all(use.endswith(f"of {steps}") for use in uses)
     assert len([c for c in view.cards if c.name == "W" and c.kind == "leaf"]) == 1
