@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,12 +56,24 @@ def draw() -> Callable[..., list[np.ndarray]]:
     return operands
 
 
+def _loaded(path: Path) -> ModuleType:
+    """A module beside the tests; they are no package, so that none is imported by name."""
+    name = f"netcl_tests_{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
 @pytest.fixture(scope="session")
 def svg_reader() -> Any:
     """The module svg_reader.py, which reads a picture back from its SVG."""
-    path = Path(__file__).with_name("svg_reader.py")
-    spec = importlib.util.spec_from_file_location("svg_reader", path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["svg_reader"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return _loaded(Path(__file__).with_name("svg_reader.py"))
+
+
+@pytest.fixture(scope="session")
+def load_test() -> Callable[[str], ModuleType]:
+    """Load a file of device tests, for what it knows: samples, readings."""
+    return lambda name: _loaded(Path(__file__).parent / "device" / name)

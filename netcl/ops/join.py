@@ -175,7 +175,7 @@ def _margins(shape: Shape, widths: list[list[int]], mode: str) -> tuple[np.ndarr
     return np.ix_(*[np.pad(np.arange(n), pair, mode) for n, pair in zip(shape, widths, strict=True)])  # type: ignore
 
 
-@pad.vjp("a", "take the middle {out.shape} → {a.shape}")
+@pad.vjp("a", "sum the copies {out.shape} → {a.shape}")
 def _(g: Any, out: Any, a: Any, pad_width: Widths, mode: str = "constant", constant_values: float = 0) -> Any:
     inner, _, widths = _padding(a.shape, pad_width)
     return getitem(g, inner) if mode == "constant" else place(g, a.shape, _margins(a.shape, widths, mode))

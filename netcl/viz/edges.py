@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class EdgeWriter:
             forward=forward(child.op_name or "op", exprs, position, child.attrs),
             rule=rule,
             numbers=numbers,
-            after=_after(child, parent) if local is not None else "",
+            after=_after(child, parent) if local is not None else _after_structural(child, position),
             contribution=view(array) if array is not None else None,
         )
 
@@ -73,9 +73,7 @@ class EdgeWriter:
 
     def _rule(self, child: Node, position: int, exprs: list[Expr], local: Expr | None) -> str:
         if local is not None:
-            text = factor(local)
-            if len(text) > _LONGEST_RULE:
-                text = f"∂{child.op_name}/∂{OPS[child.op_name or ''].args[position]}"
+            text = _short(child, position, local)
             scalar = child.value.size == 1
             return f"× {text}" if scalar or isinstance(local, Num) else f"⊙ {text}"
         op = OPS.get(child.op_name or "")
@@ -98,13 +96,19 @@ class EdgeWriter:
         """`upstream 4 × b = 3 → 12`, with the value of the local partial where it is not itself a number."""
         comes = comes or f"upstream {number(float(self.backward.grads[child].flat[0]))}"
         result = number(float(array.flat[0]))
-        text = factor(local)
+        text = _short(child, position, local)
         if isinstance(local, Num):
             return f"{comes} × {text} → {result}"
         value = _scalar(child, position)
         if value is None:
             return f"{comes} × {text} → {result}"
         return f"{comes} × {text} = {number(value)} → {result}"
+
+
+def _short(child: Node, position: int, local: Expr) -> str:
+    """A local partial as the right side of a product, or its name where it is too long to read."""
+    text = factor(local)
+    return text if len(text) <= _LONGEST_RULE else f"∂{child.op_name}/∂{OPS[child.op_name or ''].args[position]}"
 
 
 def _ref(name: str, x: Any) -> Ref:
@@ -126,6 +130,20 @@ def _scalar(child: Node, position: int) -> float | None:
             return None
 
 
+def _after_structural(child: Node, position: int) -> str:
+    """What a structural op's rule does after that which its label says."""
+    shapes = [tuple(x.shape) for x in operands_of(child) if isinstance(x, (Node, Tensor))]
+    if child.op_name == "matmul" and len(shapes) == 2:
+        batch = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
+        own = shapes[position][:-2]
+        return _sum_over(stretched_axes(batch, own)) if own != batch else ""
+    if child.op_name == "conv2d" and position == 1:
+        return _sum_over((0,))
+    if (child.attrs or {}).get("reduction", "mean" if child.op_name in ("cross_entropy", "nll") else "") == "mean":
+        return f"÷ {operands_of(child)[1].size}"
+    return ""
+
+
 def _after(child: Node, parent: Node) -> str:
     """What undoes broadcasting."""
     shape, wide = tuple(parent.value.shape), tuple(child.value.shape)
@@ -136,4 +154,8 @@ def _after(child: Node, parent: Node) -> str:
         return f"reshape {wide} → {shape}"
     if len(axes) == len(wide):
         return "sum over every entry"
+    return _sum_over(axes)
+
+
+def _sum_over(axes: Sequence[int]) -> str:
     return f"sum over {'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))}"
