@@ -40,8 +40,11 @@ class Drawing:
     `png`, for notebooks that are not trusted and show no SVG.
     """
 
-    def __init__(self, view: GraphView, scene: Scene | str, theme: str = "light", shows_png: bool = False) -> None:
-        self.view, self.shows_png = view, shows_png
+    def __init__(
+        self, view: GraphView, scene: Scene | str, theme: str = "light", shows_png: bool = False,
+        lit: Collection[int] | None = None,
+    ) -> None:  # fmt: skip
+        self.view, self.shows_png, self.lit = view, shows_png, lit
         self._scene, self._theme = scene, theme  # for want of a layout, the reason
 
     @cached_property
@@ -50,7 +53,7 @@ class Drawing:
         colours = find_theme(self._theme)
         if isinstance(self._scene, str):
             return write_table(self.view, self.text, self._scene, colours)
-        return svg.write(self.view, self._scene, colours)
+        return svg.write(self.view, self._scene, colours, self.lit)
 
     @cached_property
     def png(self) -> bytes:

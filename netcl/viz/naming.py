@@ -39,6 +39,7 @@ class Naming:
         self.titles: dict[Node, str] = {}
         self._numbered: Counter[str] = Counter()
         self.names = _found(nodes, given or {}, iter(spaces))
+        self.given = frozenset(self.names)  # those that need none made up
         self._taken = set(self.names.values())
         for node in nodes:
             self._name(node)

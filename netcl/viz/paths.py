@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,23 @@ from netcl.autograd import Node, build_topo, detect_anomaly, no_grad
 from netcl.autograd.engine import pull_back
 from netcl.errors import ArgumentError
 from netcl.tensor import Tensor
+from netcl.viz.arrange import arrange
 from netcl.viz.backward import Backward
+from netcl.viz.drawing import Drawing
 from netcl.viz.edges import EdgeWriter
+from netcl.viz.graph import read
+from netcl.viz.layout import NoLayoutError
 from netcl.viz.naming import Naming
 from netcl.viz.report import Report, thousands
 from netcl.viz.text import clip, isolate
 from netcl.viz.values import number, view
+from netcl.viz.views import GraphView
 
 Step = tuple[Node, int]  # a consumer, and which of its parents the path comes from
 
 _ROOM = 100  # characters
 _MOST_STEPS = 8
+_MOST_DRAWN = 40
 _MOST_NODES = 5000  # that are named
 
 
@@ -30,13 +37,15 @@ _MOST_NODES = 5000  # that are named
 class Path:
     """One path, from the first node to the last: names, what each edge does to a cotangent, and what arrives.
 
-    `factors` are the local derivatives where every value on the path is one number, else empty.
+    `factors` are the local derivatives where every value on the path is one number, else empty; `edges` are those of
+    the picture that it takes.
     """
 
     names: tuple[str, ...]
     rules: tuple[str, ...]
     factors: tuple[str, ...]
     contribution: np.ndarray | None
+    edges: tuple[int, ...] = ()
 
     @property
     def says(self) -> str:
@@ -61,13 +70,41 @@ def _signed(texts: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Paths(Report):
-    """The paths from `start` to `end`: how many there are, the first of them, and the sum over all."""
+    """The paths from `start` to `end`: how many there are, the first of them, and the sum over all.
+
+    `view` is the graph that they run through, if it is small; `svg` shows it with all edges of the paths lit, `draw(i)`
+    with path number i alone, counted from 1.
+    """
 
     start: str
     end: str
     count: int
     paths: tuple[Path, ...]
     total: np.ndarray
+    view: GraphView | None = None
+
+    @cached_property
+    def svg(self) -> str:
+        """The graph with the listed paths lit."""
+        return self._drawn({edge for path in self.paths for edge in path.edges}).svg if self.view is not None else ""
+
+    def draw(self, i: int) -> Drawing:
+        """The graph with one of the listed paths lit.
+
+        Raises:  ArgumentError if there is no such path, or the graph is too large for a picture
+        """
+        if not 1 <= i <= len(self.paths):
+            raise ArgumentError(f"{len(self.paths)} paths are listed, and {i} is none of them")
+        if self.view is None:
+            raise ArgumentError(f"a graph of more than {_MOST_DRAWN} nodes is too large to light paths in")
+        return self._drawn(set(self.paths[i - 1].edges))
+
+    def _drawn(self, lit: set[int]) -> Drawing:
+        assert self.view is not None
+        try:
+            return Drawing(self.view, arrange(self.view), lit=lit)
+        except NoLayoutError as error:
+            return Drawing(self.view, f"shown as a table: {error}")
 
     @property
     def text(self) -> str:
@@ -120,10 +157,25 @@ def find_paths(
         taken = [(steps, array) for (steps, array), _ in zip(found, range(most), strict=False)]
         backward = Backward(end, [], naming.operands, naming.displays)
         writer = EdgeWriter(backward, naming.operands, naming.displays)
-        paths = tuple(_path(start, steps, array, naming, writer) for steps, array in taken)
+        picture = None
+        if len(order) <= _MOST_DRAWN:
+            picture = read(end, {node: naming.names[node] for node in order if node in naming.given}, None, len(order))
+        keys = _edge_keys(picture, order) if picture is not None else {}
+        paths = tuple(_path(start, steps, array, naming, writer, keys) for steps, array in taken)
         total = next((g for node, g in pull_back(end, seed, targets=[start]) if node is start), None)
     zero = np.zeros(start.shape, start.dtype)
-    return Paths(naming.names[start], naming.names[end], counts[end], paths, zero if total is None else total.to_host())
+    found = zero if total is None else total.to_host()
+    return Paths(naming.names[start], naming.names[end], counts[end], paths, found, picture)
+
+
+def _edge_keys(view: GraphView, order: list[Node]) -> dict[Step, int]:
+    """The key of each edge of a picture that shows every node in order, by consumer and parent."""
+    cards = [card.key for card in view.cards if card.kind in ("leaf", "op", "root")]
+    found: dict[Step, int] = {}
+    for key, node in zip(cards, order, strict=True):
+        flowing = [edge.key for edge in view.edges if edge.child == key and edge.needs_grad]
+        found.update({(node, nth): edge for nth, edge in enumerate(flowing)})
+    return found
 
 
 def _between(order: list[Node], start: Node) -> tuple[list[Node], dict[Node, int]]:
@@ -158,7 +210,9 @@ def _pulled(node: Node, g: Tensor | None) -> list[Any]:
     return [getattr(c, "value", c) for c in node.grad_fn(g)]
 
 
-def _path(start: Node, steps: tuple[Step, ...], g: Tensor | None, naming: Naming, writer: EdgeWriter) -> Path:
+def _path(
+    start: Node, steps: tuple[Step, ...], g: Tensor | None, naming: Naming, writer: EdgeWriter, keys: Mapping[Step, int]
+) -> Path:
     nodes = [start, *(child for child, _ in steps)]
     rules = []
     for child, nth in steps:
@@ -170,4 +224,5 @@ def _path(start: Node, steps: tuple[Step, ...], g: Tensor | None, naming: Naming
             one = _pulled(child, Tensor.full(child.shape, 1, child.dtype, child.device))[nth]
             factors.append("0" if one is None else number(one.item()))
     shown = [clip(naming.names[node], 24) for node in nodes]
-    return Path(tuple(shown), tuple(rules), tuple(factors), None if g is None else g.to_host())
+    edges = tuple(keys[step] for step in steps if step in keys)
+    return Path(tuple(shown), tuple(rules), tuple(factors), None if g is None else g.to_host(), edges)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from netcl.viz.arrange import MARGIN, PAGE, ROOM, Route, Scene
 from netcl.viz.cards import SMALL
 from netcl.viz.palette import mix
-from netcl.viz.shapes import Arrow, Block, Line, Point, Rect, Shape, Text
+from netcl.viz.shapes import Arrow, Block, Line, Placed, Point, Rect, Shape, Text
 from netcl.viz.text import shorten, width, xml
 from netcl.viz.views import GraphView
 
@@ -151,12 +152,20 @@ def _lane(points: tuple[Point, ...], upright: bool, colour: str, dash: str, ahea
     return line, Arrow(tip, towards, colour)
 
 
-def route_shapes(route: Route, upright: bool, ran: bool) -> list[Shape]:
-    """The lanes of an edge: solid forward, dashed backward."""
-    shapes = list(_lane(route.forward, upright, "forward", "", True)) if route.forward else []
+def route_shapes(route: Route, upright: bool, ran: bool, lit: bool = True) -> list[Shape]:
+    """The lanes of an edge: solid forward, dashed backward; faint where it is not `lit`."""
+    shapes = list(_lane(route.forward, upright, "forward" if lit else "faint", "", True)) if route.forward else []
     if route.backward:
-        shapes += _lane(route.backward, upright, "backward" if ran else "off", "5 4", False)
+        colour = "faint" if not lit else "backward" if ran else "off"
+        shapes += _lane(route.backward, upright, colour, "5 4", False)
     return shapes
+
+
+def _dimmed(placed: Placed) -> Placed:
+    shapes = tuple(
+        replace(shape, colour="muted") if isinstance(shape, Text) else shape for shape in placed.block.shapes
+    )
+    return replace(placed, block=replace(placed.block, shapes=shapes))
 
 
 def legend(view: GraphView, wide: float) -> list[Shape]:
@@ -195,16 +204,20 @@ def describe(view: GraphView) -> tuple[str, str]:
     return title, f"{said}{state}."
 
 
-def write(view: GraphView, scene: Scene, colours: Mapping[str, str]) -> str:
-    """The whole picture, at most as wide as a page wherever its text can then still be read."""
+def write(view: GraphView, scene: Scene, colours: Mapping[str, str], lit: Collection[int] | None = None) -> str:
+    """The whole picture, at most as wide as a page wherever its text can then still be read.
+
+    With `lit` the other edges are faint.
+    """
     writer = Writer(colours)
     height = scene.height + _NOTE_HEIGHT * len(view.notes)
     scale = min(1.0, PAGE / scene.width) if scene.width <= ROOM + 1 else 11 / 12
     writer.open(describe(view), (scene.width * scale, height * scale), (scene.width, height))
     writer.shapes(legend(view, scene.width))
     for route in scene.routes:
-        writer.shapes(route_shapes(route, scene.upright, view.ran))
-    for placed in (*scene.cards, *scene.labels):
+        writer.shapes(route_shapes(route, scene.upright, view.ran, lit is None or route.key in lit))
+    labels = [each if lit is None or each.key in lit else _dimmed(each) for each in scene.labels]
+    for placed in (*scene.cards, *labels):
         writer.block(placed.x, placed.y, placed.block)
     for i, note in enumerate(view.notes):
         y = scene.height + i * _NOTE_HEIGHT

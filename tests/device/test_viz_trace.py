@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from netcl import Tensor, notebook, viz
 from netcl import autograd as ag
 from netcl.errors import ArgumentError
+from netcl.viz.palette import LIGHT
 from netcl.viz.paths import Paths
 from netcl.viz.trace import Trace
 
@@ -223,3 +225,35 @@ def test_tracing_changes_nothing() -> None:
         viz.trace(x, to=y)
         viz.trace(y)
         assert (x.grad, y.grad, x.pass_id, y.pass_id, list(tape.nodes)) == before
+
+
+def test_the_picture_lights_the_paths(svg_reader: Any) -> None:
+    a, b = leaf(2.0, "a"), leaf(3.0, "b")
+    f = a * b + a**2
+    f.backward()
+    found = paths(a, f, names={f: "f"})
+    assert found.view is not None
+    name = {card.key: card.name for card in found.view.cards}
+    between = {edge.key: (name[edge.parent], name[edge.child]) for edge in found.view.edges}
+    for path in found.paths:
+        assert [between[key] for key in path.edges] == list(pairwise(path.names))
+    one, every = found.draw(1), found.svg
+    assert set(one.lit or ()) == set(found.paths[0].edges)
+    assert svg_reader.read(one.svg).faults(found.view) == [] == svg_reader.read(every).faults(found.view)
+    assert (
+        one.svg.count(LIGHT["faint"]) == 3 * 4 and every.count(LIGHT["faint"]) == 4
+    )  # two lines and two heads an edge
+    assert "image/svg+xml" in found._repr_mimebundle_()
+    with pytest.raises(ArgumentError, match="2 paths are listed, and 3"):
+        found.draw(3)
+
+
+def test_large_graphs_have_no_lit_picture() -> None:
+    x = leaf(1.0, "x")
+    y = x
+    for _ in range(50):
+        y = y + 1.0
+    found = paths(x, y)
+    assert found.svg == "" and "image/svg+xml" not in found._repr_mimebundle_()
+    with pytest.raises(ArgumentError, match="too large"):
+        found.draw(1)
