@@ -23,7 +23,7 @@ MARGIN = 14.0
 _SEED_HEIGHT = 50.0
 _LEGEND_HEIGHT = 34.0
 _LEAST_WIDTH = 500.0
-_MANY = 24  # cards
+_MANY, _CROWD = 24, 60  # cards
 _MOST_COLUMNS = 5  # a longer way from the leaves to the loss never fits across a page
 
 
@@ -72,7 +72,7 @@ def arrange(view: GraphView, direction: Direction = "auto", time_limit: float = 
         return _whole(view, _Plan(True, "side", ROOMY), time_limit)
     ends = time.monotonic() + time_limit
     best: Scene | None = None
-    for plan in (*_plans(view, direction), *_pressed()):
+    for plan in (*_plans(view, direction), *_pressed(len(view.cards))):
         if best is not None and (time.monotonic() > ends or (direction == "lr" and plan.upright)):
             return best
         try:
@@ -93,9 +93,12 @@ def _left(ends: float) -> float:
     return max(ends - time.monotonic(), 0.05)
 
 
-def _pressed() -> Iterator[_Plan]:
+def _pressed(cards: int) -> Iterator[_Plan]:
     """Plans that bend lines to fit, then those that also send cards one row up where a row is full."""
     room = ROOM - 2 * MARGIN
+    if cards > _CROWD:
+        yield from (replace(_NARROWEST, limits=LEAST, room=room * share, pressed=True) for share in (1.0, 0.6))
+        return
     yield replace(_LEANING, pressed=True)
     for limits in (TIGHT, LEAST):
         for share in (float("inf"), 1.0, 0.8, 0.6, 0.4):
@@ -117,6 +120,8 @@ def _plans(view: GraphView, direction: Direction) -> list[_Plan]:
         return across
     if chain and view.show == "both":
         down = [_Plan(True, "wide", ROOMY)]
+    elif len(view.cards) > _CROWD:
+        down = []
     elif len(view.cards) > _MANY:  # each try takes its time, and no other plan has fitted so many
         down = [_LEANING, _NARROWEST]
     else:

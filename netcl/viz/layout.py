@@ -16,10 +16,11 @@ from pathlib import Path
 import graphviz
 
 from netcl.viz.shapes import Block, Point
-from netcl.viz.squeeze import squeeze
+from netcl.viz.squeeze import line_up, squeeze
 from netcl.viz.views import Edge, GraphView
 
 TIME_LIMIT = 10.0  # seconds
+_MOST_CARDS = 300  # for Graphviz, which takes a second for 1000
 _INCH = 72.0
 SEPARATION = 18.0
 _LEAST_GAP, _MOST_GAP = 16.0, 52.0
@@ -63,10 +64,9 @@ def layer(view: GraphView, sizes: Mapping[int, float], labels: Mapping[int, floa
         while row in used and (used[row][0] + wide > slack or used[row][1] + incoming[key] > slack):
             row += 1
         rows[key] = row
-        for passed in range(row):
-            lanes = sum(rows[child] < passed < row for child in consumers[key])
-            if lanes:
-                used.setdefault(passed, [0.0, 0.0])[0] += lanes * (PASSING + SEPARATION)
+        for child in consumers[key]:
+            for passed in range(rows[child] + 1, row):
+                used.setdefault(passed, [0.0, 0.0])[0] += PASSING + SEPARATION
         taken = used.setdefault(row, [0.0, 0.0])
         taken[0] += wide
         taken[1] += incoming[key]
@@ -126,9 +126,13 @@ def place(
         label = labels[edge.key]
         across[stations[edge.key][-1]] = label.width if upright else label.height
     spine = _spine(view, rows, lean)
-    middles = _middles(view, across, stations, spine, lean, time_limit)
+    if len(view.cards) > _MOST_CARDS:
+        middles = line_up(*_bands(view, rows, stations, spine), across, SEPARATION)
+    else:
+        middles = _middles(view, across, stations, spine, lean, time_limit)
     if room is not None and _spread_of(middles, across) > room:
-        middles = _squeezed(view, rows, middles, stations, across, spine, room)
+        middles = squeeze({name: middles[name] for name in across}, *_bands(view, rows, stations, spine), across,
+                          SEPARATION, room)  # fmt: skip
     return _Plan(view, rows, cards, labels, upright, stations, middles, across, spine).finish()
 
 
@@ -137,15 +141,10 @@ def _spread_of(middles: Mapping[str, float], across: Mapping[str, float]) -> flo
     return max(end[1] for end in ends) - min(end[0] for end in ends)
 
 
-def _squeezed(
-    view: GraphView,
-    rows: Mapping[int, int],
-    middles: Mapping[str, float],
-    stations: Mapping[int, Sequence[str]],
-    across: Mapping[str, float],
-    spine: set[int],
-    room: float,
-) -> dict[str, float]:
+def _bands(
+    view: GraphView, rows: Mapping[int, int], stations: Mapping[int, Sequence[str]], spine: set[int]
+) -> tuple[list[list[str]], list[tuple[str, str, float]]]:
+    """What stands in each row, and what is linked to what, how strongly."""
     bands: list[list[str]] = [[] for _ in range(2 * max(rows.values()) + 1)]
     for key, row in rows.items():
         bands[2 * row].append(f"c{key}")
@@ -155,7 +154,7 @@ def _squeezed(
         for i, name in enumerate(path[1:-1], 2 * rows[edge.parent] + 1):
             bands[i].append(name)
         links += [(one, other, 4.0 if edge.key in spine else 1.0) for one, other in pairwise(path)]
-    return squeeze({name: middles[name] for name in across}, bands, links, across, SEPARATION, room)
+    return bands, links
 
 
 def _middles(

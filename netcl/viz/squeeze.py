@@ -5,6 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 _SWEEPS = 16
+_ORDERINGS = 4
+
+
+def line_up(
+    bands: Sequence[Sequence[str]], links: Sequence[tuple[str, str, float]], sizes: Mapping[str, float], gap: float
+) -> dict[str, float]:
+    """Middles for things in rows, side by side, each row in the order of the middles of what it is linked to.
+
+    >>> line_up([["a", "b"], ["c", "d"]], [("a", "d", 1.0), ("b", "c", 1.0)], dict.fromkeys("abcd", 10.0), 5.0)
+    {'a': -7.5, 'b': 7.5, 'c': 7.5, 'd': -7.5}
+    """
+    near: dict[str, list[str]] = {name: [] for band in bands for name in band}
+    for one, other, _ in links:
+        near[one].append(other)
+        near[other].append(one)
+    at: dict[str, float] = {}
+    for sweep in range(_ORDERINGS):
+        for band in bands if sweep % 2 == 0 else reversed(bands):
+            wishes = {name: [at[each] for each in near[name] if each in at] for name in band}
+            order = sorted(band, key=lambda name: sum(w) / len(w) if (w := wishes[name]) else at.get(name, 0.0))
+            edge = -(sum(sizes[name] for name in band) + gap * (len(band) - 1)) / 2
+            for name in order:
+                at[name] = edge + sizes[name] / 2
+                edge += sizes[name] + gap
+    return {name: at[name] for band in bands for name in band}
 
 
 def squeeze(

@@ -16,7 +16,7 @@ from netcl import nn, viz
 from netcl.autograd.modes import modes
 from netcl.autograd.scope import scope
 from netcl.errors import ArgumentError, ShapeError
-from netcl.viz import png
+from netcl.viz import layout, png
 from netcl.viz.fold import groups
 from netcl.viz.views import Card, GraphView
 
@@ -314,13 +314,27 @@ def test_png_without_resvg_or_without_fonts_says_what_to_do(monkeypatch: pytest.
         drawing.png  # noqa: B018
 
 
-def test_a_time_limit_gives_the_table_at_once() -> None:
-    x = leaf(np.ones(3, "f4"))
-    nodes = [x]
-    for i in range(1500):
-        nodes.append(nodes[-1] * nodes[int(RNG.integers(max(i - 40, 0), i + 1))])
-    drawing = viz.draw(nodes[-1], fold=False, time_limit=0.3)
+def test_a_time_limit_gives_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "dot"
+    slow.write_text("#!/bin/sh\nexec sleep 20\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(layout, "_bundled", lambda: str(slow))
+    x = leaf([1.0, 2.0], "x")
+    drawing = viz.draw((x * x).sum(), time_limit=0.2)
     assert "shown as a table: the layout took longer than its time limit" in drawing.svg
+
+
+def test_a_thousand_cards_are_laid_out_without_graphviz(monkeypatch: pytest.MonkeyPatch, svg_reader: Any) -> None:
+    def refuse(*_: Any) -> str:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(layout, "_run_dot", refuse)
+    nodes = [leaf(1.0)]
+    for i in range(400):
+        nodes.append(nodes[-1] * nodes[int(RNG.integers(max(i - 5, 0), i + 1))])
+    drawing = viz.draw(nodes[-1], fold=False)
+    assert len(drawing.view.cards) >= 401
+    assert svg_reader.read(drawing.svg).faults(drawing.view) == []
 
 
 def test_a_dark_picture_says_the_same() -> None:
