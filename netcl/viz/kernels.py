@@ -63,7 +63,7 @@ class Kernels(Report):
         ]  # fmt: skip
         launches = sum(len(row.kernels) + row.copies for row in self.rows)
         moved = amount(sum(row.nbytes for row in self.rows))
-        lines = [f"kernels of {self.name}: {thousands(launches)} launches, {moved}", ""]
+        lines = [f"kernels of {self.name}: {thousands(launches)} launch{'es' * (launches != 1)}, {moved}", ""]
         lines += grid(titles, body, right=[4, 5, 6] if timed else [4, 5])
         if self.left_out:
             lines.append(f"… and {thousands(self.left_out)} more nodes")
