@@ -323,3 +323,35 @@ def test_a_tape_made_outside_a_loop_keeps_the_last_loss_alone(on_device: Device)
     assert [ref() is None for ref in losses] == [True, True, False]
     tape.release()
     assert losses[-1]() is None
+
+
+def test_live_bytes_after_1000_steps_equal_those_after_10(on_device: Device) -> None:
+    rng = np.random.default_rng(0)
+    weights = [ag.tensor(rng.normal(size=s).astype(np.float32), requires_grad=True) for s in ((8, 16), (16, 1))]
+    x, y = rng.normal(size=(32, 8)).astype(np.float32), rng.normal(size=(32, 1)).astype(np.float32)
+
+    def step() -> None:
+        with ag.Tape() as tape:
+            loss = ((ag.tanh(ag.tensor(x) @ weights[0]) @ weights[1] - y) ** 2).mean()
+        tape.backward(loss)
+        for w in weights:
+            w.value = w.value - w.grad * 0.1
+            w.zero_grad()
+
+    live = []
+    for steps in (10, 990):
+        for _ in range(steps):
+            step()
+        stats = on_device.pool.stats()
+        live.append((stats.active_bytes, stats.active_blocks))
+    assert live[0] == live[1]
+
+
+def test_a_chain_of_100000_ops_goes_back_without_recursion(on_device: Device) -> None:
+    x = ag.tensor([1.0, -2.0], requires_grad=True)
+    y = x
+    for _ in range(100_000):
+        y = y + 1.0
+    y.sum().backward()
+    assert x.grad.to_host().tolist() == [1.0, 1.0]
+    assert y.to_host().tolist() == [100_001.0, 99_998.0]

@@ -193,3 +193,26 @@ def test_a_spawned_child_works(on_device: Device, python: Python, tmp_path: Any)
         str(script), str(on_device.index),
     )  # fmt: skip
     assert done.stdout.strip() == "[9.0]", done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("switching")
+def test_eight_threads_times_500_tapes_over_shared_parameters(on_device: Device) -> None:
+    w = ag.tensor(np.array([1.0, 2.0, 4.0], np.float32), requires_grad=True)
+    b = ag.tensor(np.float32(3.0), requires_grad=True)
+
+    def run(number: int) -> int:
+        wrong = 0
+        for i in range(500):
+            host = np.array([number, i % 5, 1.0], np.float32)
+            x = ag.tensor(host, requires_grad=True)
+            with ag.Tape() as tape:
+                loss = (w * x).sum() + b
+            tape.backward(loss)
+            wrong += loss.item() != host @ np.array([1.0, 2.0, 4.0]) + 3.0
+            wrong += x.grad.to_host().tolist() != [1.0, 2.0, 4.0] or len(tape.nodes) != 3
+        return wrong
+
+    assert together(on_device, run) == [0] * THREADS
+    # Every addition was of whole numbers, so exact in any order.
+    assert w.grad.to_host().tolist() == [500.0 * sum(range(8)), 8 * 1000.0, 4000.0]
+    assert b.grad.item() == 4000.0
