@@ -193,11 +193,13 @@ class Device:
     def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> cl.Event:
         """Enqueue a prepared launch; returns before it has run. The quickest way, taken by every elementwise op."""
         try:
-            kernel, size, local, large = self._threads.prepared[launch]
+            prepared = self._threads.prepared[launch]
         except (AttributeError, KeyError):
-            kernel, size, local, large = self._prepare(launch)
-        if numbers:
+            prepared = self._prepare(launch)
+        kernel, size, local, large, kept = prepared
+        if numbers and (numbers != kept or 0 in numbers):  # 0 equals −0
             kernel.set_args(*buffers, *numbers, *launch.statics)
+            prepared[4] = numbers
         else:
             place = 0
             for buffer in buffers:
@@ -221,8 +223,11 @@ class Device:
             if before is not None:
                 before.wait()  # not for `event`: the device always has work
 
-    def _prepare(self, launch: Launch) -> tuple[cl.Kernel, tuple[int, ...], tuple[int, ...], bool]:
-        """Give this thread a kernel object for one launch alone, on which the statics are set already."""
+    def _prepare(self, launch: Launch) -> list[Any]:
+        """Give this thread a kernel object for one launch alone, on which the statics are set already.
+
+        Returns the kernel, the sizes, whether it is large work, and the numbers that are set on it (none yet).
+        """
         self._refuse_fork()
         large = launch.work >= CROSSOVER
         kernel = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
@@ -237,7 +242,7 @@ class Device:
         prepared = self._threads.__dict__.setdefault("prepared", {})
         if len(prepared) >= _PREPARED_KEPT:
             prepared.clear()
-        prepared[launch] = kernel, size, local, large
+        prepared[launch] = [kernel, size, local, large, None]
         return prepared[launch]
 
     def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:

@@ -26,6 +26,7 @@ class Plan(NamedTuple):
     work: np.dtype
     numeric: bool  # whether some operand is a number
     conditions: frozenset[int]
+    range: float  # floats up to here are passed as they are
 
 
 class Formula:
@@ -96,11 +97,16 @@ def execute(device: Device, plan: Plan, operands: Sequence[Operand | int | float
         return
     buffers: list[Any] = [buffer]
     numbers: list[Any] = []
-    for i, x in enumerate(operands):
+    place = 0
+    for x in operands:
         if isinstance(x, (int, float)):
-            numbers.append(_number(bool(x) if i in plan.conditions else x, plan.work))
+            if type(x) is float and plan.range >= x >= -plan.range and place not in plan.conditions:
+                numbers.append(x)
+            else:
+                numbers.append(_number(bool(x) if place in plan.conditions else x, plan.work))
         else:
             buffers.append(x.buffer)
+        place += 1
     device.run(plan.launch, buffers, numbers)
 
 
@@ -145,7 +151,8 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
     number = np.uint8 if work.kind == "b" else work.type
     arg_types = (*[None] * (1 + len(layouts) - count), *[number] * count)
     launch = Launch(source, "elementwise", arg_types, tuple(statics), out.size, out.size)
-    return Plan(launch, work, count > 0, formula.conditions)
+    largest = float(np.finfo(work).max) if work.kind == "f" else -1.0
+    return Plan(launch, work, count > 0, formula.conditions, largest)
 
 
 def _access(layout: Layout | None, out: Layout, scattered: bool) -> str:

@@ -111,3 +111,14 @@ def test_ones_of_numpy_times_a_float32_node_is_a_float64_node_whose_gradient_is_
     assert type(y) is ag.Node and y.dtype == np.float64
     y.backward()
     same(x.grad, f32([1, 1]))
+
+
+def test_a_number_that_changes_from_call_to_call_is_the_one_of_the_call() -> None:
+    x = ag.tensor([1.0, -2.0])
+    numbers = [0.0, -0.0, 0.0, 3.0, 3.0, float("nan"), float("inf"), 1e300, -1e300, 2, True]
+    for number in numbers:
+        with np.errstate(over="ignore"):
+            expected = np.array([1.0, -2.0], np.float32) * np.float32(number)
+        given = (x * number).to_host()
+        np.testing.assert_array_equal(given, expected)
+        np.testing.assert_array_equal(np.signbit(given), np.signbit(expected))
