@@ -85,8 +85,10 @@ class Paths(Report):
 
     @cached_property
     def svg(self) -> str:
-        """The graph with the listed paths lit."""
-        return self._drawn({edge for path in self.paths for edge in path.edges}).svg if self.view is not None else ""
+        """The graph with the paths lit, if it is small and all of them are listed."""
+        if self.view is None or self.count > len(self.paths):
+            return ""
+        return self._drawn({edge for path in self.paths for edge in path.edges}).svg
 
     def draw(self, i: int) -> Drawing:
         """The graph with one of the listed paths lit.
