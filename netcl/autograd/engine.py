@@ -187,11 +187,11 @@ def pull_back(
             sum_so_far = cotangents.get(parent)
             if sum_so_far is None:
                 cotangents[parent] = contribution
-            elif parent in made and not modes.anomaly:  # add_inplace does not look for anomalies, the op does
+            elif parent in made and type(contribution) is Tensor and not modes.anomaly:  # the op looks for anomalies
                 add_inplace(sum_so_far, contribution)
             else:
                 total = cotangents[parent] = sum_so_far + contribution
-                if type(total) is Tensor and not create_graph and not modes.depth:
+                if type(total) is Tensor and not create_graph:
                     made.add(parent)
 
 
@@ -243,7 +243,8 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
         raise DTypeError(f"backward: the seed is {seed.dtype}, the loss {value.dtype}")
     if seed.device is not value.device:
         raise DeviceError(f"backward: the seed is on the device {seed.device.name}, the loss on {value.device.name}")
-    return Node(seed, name="seed") if create_graph and isinstance(seed, Tensor) else seed  # so that every gradient has a graph
+    # A node, so that every gradient has a graph.
+    return Node(seed, name="seed") if create_graph and isinstance(seed, Tensor) else seed
 
 
 def _commit(results: Sequence[tuple[Node, Any]]) -> None:
