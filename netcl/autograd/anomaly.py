@@ -10,6 +10,7 @@ import numpy as np
 
 from netcl.autograd.site import Site, is_inside
 from netcl.errors import AnomalyError
+from netcl.methods import ArrayMethods
 from netcl.ops.reduce import is_finite
 from netcl.tensor import Tensor
 
@@ -19,22 +20,24 @@ def stack() -> list[str]:
     return traceback.format_list([frame for frame in traceback.extract_stack() if not is_inside(frame.filename)])
 
 
-def check_forward(op_name: str, out: Tensor, operands: Sequence[Any], site: Site | None) -> None:
+def check_forward(op_name: str, out: Any, operands: Sequence[Any], site: Site | None) -> None:
     """Raise an AnomalyError if the result of an op is not finite."""
-    if not is_finite(out):
+    value = out.detach()  # in a transform `out` may itself be a node or a dual
+    if not is_finite(value):
         raise AnomalyError(
-            f"{op_name} gave {_faults(out)}{_at(site)}\n" + "\n".join(_statistics(i, x) for i, x in enumerate(operands))
+            f"{op_name} gave {_faults(value)}{_at(site)}\n"
+            + "\n".join(_statistics(i, x) for i, x in enumerate(operands))
         )
 
 
-def check_backward(node: Any, g: Tensor, contributions: Sequence[Tensor | None]) -> None:
+def check_backward(node: Any, g: Any, contributions: Sequence[Any]) -> None:
     """Raise an AnomalyError if a gradient that an op sends back is not finite."""
     for parent, contribution in zip(node.parents, contributions, strict=True):
-        if contribution is not None and not is_finite(contribution):
+        if contribution is not None and not is_finite(contribution.detach()):
             trace = "".join(node.creation_trace or [])
             raise AnomalyError(
                 f"the gradient that {node.op_name} sends back to its operand of shape {parent.value.shape} has "
-                f"{_faults(contribution)}; the op was created{_at(node.site)}\n{_statistics('g', g)}\n"
+                f"{_faults(contribution.detach())}; the op was created{_at(node.site)}\n{_statistics('g', g)}\n"
                 + "\n".join(_statistics(i, x) for i, x in enumerate(node.operands))
                 + (f"\ncreated at:\n{trace}" if trace else "")
             )
@@ -53,9 +56,9 @@ def _at(site: Site | None) -> str:
 
 def _statistics(label: int | str, x: Any) -> str:
     name = f"operand {label + 1}" if isinstance(label, int) else label
-    value = getattr(x, "value", x)
-    if not isinstance(value, Tensor):
-        return f"  {name}: {value!r}"
+    if not isinstance(x, ArrayMethods):
+        return f"  {name}: {x!r}"
+    value = x.detach()
     host = value.to_host()
     if not host.size:
         return f"  {name}: {value.shape} {value.dtype}, no elements"

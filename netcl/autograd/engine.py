@@ -139,6 +139,8 @@ class Tape:
             )
         if not loss.requires_grad:
             raise GraphError(f"backward needs a loss that requires grad, and {loss!r} was told not to")
+        if not isinstance(loss.value, Tensor):
+            raise GraphError(f"{loss!r} is of a transform, inside another graph that backward cannot reach: return it")
         seed = _seed(loss, grad, create_graph)
         results: list[tuple[Node, Any]] = []
         for node, g in pull_back(loss, seed, create_graph=create_graph):

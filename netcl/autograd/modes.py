@@ -23,7 +23,6 @@ class _Modes(threading.local):
         self.tapes: list[Any] = []
         self.recording = True
         self.anomaly = False
-        self.depth = 0  # transforms that are running: each has a level of its own
         self.scope: Any = None  # the innermost named part of a model that is being run (see scope.py)
         # For each switch, the contexts entered with the value in each; the first entry stands for no context at all.
         self.entered: dict[str, list[tuple[object, bool]]] = {"recording": [(None, True)], "anomaly": [(None, False)]}

@@ -120,9 +120,7 @@ class CustomPullback:
 
     def _below(self, x: Any) -> Any:
         # A rule that closes over a node of this op's own level gives one of that level; its value is what is meant.
-        while self._level and getattr(x, "level", 0) >= self._level:
-            x = x.lower
-        return x
+        return x.lower if self._level and getattr(x, "level", 0) == self._level else x
 
     def _traced(self, g: Any, out: Any) -> list[Any]:
         results = [self._below(result) for result in self._call(g, out)]

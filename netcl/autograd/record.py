@@ -34,6 +34,8 @@ def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     for x in args:
         kind = type(x)
         if kind is Node:
+            if x.level:
+                return _record_coerced(op, args, attrs)
             arrays = True
             values.append(x.value)
             if x.requires_grad:
@@ -45,7 +47,7 @@ def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
                 return _record_coerced(op, args, attrs)
             values.append(x)
         place += 1
-    if not arrays or modes.depth:
+    if not arrays:
         return _record_coerced(op, args, attrs)
     out = run(op, values) if isinstance(op, Row) else op.function(*values, **attrs)
     if not parents or not modes.recording or out.layout.dtype.kind != "f":
@@ -58,7 +60,7 @@ def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 def _record_coerced(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run an op on anything that can be made a tensor, and on the nodes and duals of transforms."""
     args = _coerce(op, args)
-    level = max(map(level_of, args), default=0) if modes.depth else 0
+    level = max(map(level_of, args), default=0)
     if level:
         return _nested(op, args, attrs, level)
     wanted = [i for i, x in enumerate(args) if isinstance(x, Node) and x.requires_grad]

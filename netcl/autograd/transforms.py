@@ -1,13 +1,14 @@
 """Functions to functions: grad, vjp, jvp, Jacobians and Hessians, with JAX's signatures.
 
-Each running transform has a level. Its nodes (or duals) hold values of the levels outside it, which an op reaches last:
-so an inner derivative treats outer variables as constants, and an outer one sees every op of the inner
+Each run of a transform has a level. Its nodes (or duals) hold values of levels outside it, which an op reaches last: so
+an inner derivative treats outer variables as constants, and an outer one sees every op of the inner
 (Siskind & Pearlmutter 2005, Perturbation Confusion and Referential Transparency).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,7 @@ from netcl.ops import OPS
 from netcl.tensor import Tensor
 
 _ARRAYS = (Tensor, Node, Dual)
+_levels = itertools.count(1)
 
 
 def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -47,8 +49,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         seed = _like("pullback", v, result)
         if not mine:
             return tuple(_zeros_like(value) for value in values)
-        with _at_depth(level):  # a checkpoint runs its function again, on this level
-            found = {node: g for node, g in pull_back(out, seed, targets=leaves) if g is not None}
+        found = {node: g for node, g in pull_back(out, seed, targets=leaves) if g is not None}
         return tuple(found[leaf] if leaf in found else _zeros_like(leaf.value) for leaf in leaves)
 
     return _outside(result), pullback
@@ -198,18 +199,12 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
 
 @contextmanager
 def _running() -> Iterator[int]:
-    """Open a level. Recording is on inside: asking for a derivative under no_grad is asking all the same."""
-    with _at_depth(modes.depth + 1), recording(True):
-        yield modes.depth
+    """Open a level, inside all others. Recording is on: asking for a derivative under no_grad is asking all the same.
 
-
-@contextmanager
-def _at_depth(level: int) -> Iterator[None]:
-    before, modes.depth = modes.depth, max(modes.depth, level)
-    try:
-        yield
-    finally:
-        modes.depth = before
+    No two transforms share a number, in any thread: what is kept from one that has ended is a constant to the others.
+    """
+    with recording(True):
+        yield next(_levels)
 
 
 def _outside(x: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import netcl as nc
 from netcl import autograd as ag
 from netcl.autograd.modes import modes
-from netcl.errors import ArgumentError, DTypeError, GradcheckError, GradFnError, GraphError, ShapeError
+from netcl.errors import AnomalyError, ArgumentError, DTypeError, GradcheckError, GradFnError, GraphError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("on_device", "float64")
 
@@ -188,8 +189,60 @@ def test_an_exception_inside_leaves_the_modes_as_they_were() -> None:
     for transform in (ag.grad(fails), ag.jacobian(fails), lambda x: ag.jvp(fails, (x,), (x,))):
         with pytest.raises(KeyError, match="on purpose"):
             transform(np.float64(1.0))
-        assert modes.depth == 0
+        assert not modes.tapes
         assert ag.is_grad_enabled()
+
+
+def test_what_is_kept_from_a_transform_that_ended_is_a_constant_to_the_next() -> None:
+    kept: list[Any] = []
+    ag.jvp(lambda x: (kept.append(x * x), x)[1], (np.float64(3.0),), (np.float64(1.0),))
+    inner = ag.grad(lambda x, y: (kept.append(x * x * y), x)[1])
+    ag.grad(lambda y: (kept.append(y), inner(y, y))[1])(np.float64(3.0))
+    for x, value in zip(kept, (9.0, 3.0, 27.0), strict=True):
+        assert (x * 2.0).to_host() == 2 * value
+        assert x.reshape(1).sum().item() == value
+        assert ag.grad(lambda y, x=x: y * x)(np.float64(5.0)).to_host() == value
+        assert ag.jvp(lambda y, x=x: y * x, (np.float64(5.0),), (np.float64(1.0),))[1].to_host() == value
+
+
+def test_backward_from_inside_a_transform_refuses_to_miss_the_outer_graph() -> None:
+    w = ag.tensor(np.float64(2.0), requires_grad=True)
+    kept: list[Any] = []
+    ag.grad(lambda x: (kept.append(x * w), x)[1])(np.float64(3.0))
+    with pytest.raises(GraphError, match="transform"):
+        kept[0].backward()
+    assert w.grad is None
+
+
+def test_a_function_may_use_threads_of_its_own() -> None:
+    with ThreadPoolExecutor(2) as pool:
+
+        def f(x: Any) -> Any:
+            return sum(pool.map(lambda i: x * x * x * float(i), range(3)), 0.0)
+
+        assert ag.grad(f)(np.float64(2.0)).item() == 36
+        assert ag.grad(ag.grad(f))(np.float64(2.0)).item() == 36
+        assert ag.jvp(ag.grad(f), (np.float64(2.0),), (np.float64(1.0),))[1].item() == 36
+        assert ag.jvp(f, (np.float64(2.0),), (np.float64(1.0),))[1].item() == 36
+
+
+def test_a_pullback_of_a_custom_op_can_be_differentiated_later() -> None:
+    def square(x: Any) -> Any:
+        return ag.apply_op(lambda v: v * v, lambda g: [g * 2.0 * x], x)
+
+    _, pullback = ag.vjp(square, np.float64(3.0))
+    assert ag.grad(lambda v: pullback(v)[0])(np.float64(1.0)).item() == 6
+    assert ag.jvp(lambda v: pullback(v)[0], (np.float64(1.0),), (np.float64(1.0),))[1].item() == 6
+
+
+@pytest.mark.parametrize("transform", [ag.grad, forward])
+def test_anomalies_are_looked_for_in_every_level(transform: Any) -> None:
+    with ag.detect_anomaly():
+        assert transform(ag.grad(lambda x: x**3))(np.float64(2.0)).item() == 12
+        with pytest.raises(AnomalyError, match="log gave 1 NaN"):
+            transform(ag.grad(ag.log))(np.float64(-1.0))
+        with pytest.raises(AnomalyError, match="infinite"):
+            transform(ag.grad(lambda x: x**1.5))(np.float64(0.0))
 
 
 def test_a_custom_op_nests_if_its_rules_are_made_of_ops() -> None:
