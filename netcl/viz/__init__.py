@@ -24,11 +24,12 @@ from netcl.viz.timeline import timeline
 from netcl.viz.trace import trace
 
 if TYPE_CHECKING:
+    from netcl.viz.explorer import Explorer, explore
     from netcl.viz.stepper import Stepper, step
 
 __all__ = [
-    "Drawing", "Filmstrip", "Stepper", "compare", "draw", "filmstrip", "kernels", "memory", "scope", "step", "table",
-    "timeline", "trace",
+    "Drawing", "Explorer", "Filmstrip", "Stepper", "compare", "draw", "explore", "filmstrip", "kernels", "memory",
+    "scope", "step", "table", "timeline", "trace",
 ]  # fmt: skip
 
 
@@ -37,4 +38,8 @@ def __getattr__(name: str) -> Any:
         from netcl.viz import stepper  # at first use: ipywidgets takes longer than all pictures
 
         return getattr(stepper, name)
+    if name in ("Explorer", "explore"):
+        from netcl.viz import explorer
+
+        return getattr(explorer, name)
     raise AttributeError(f"netcl.viz has no {name!r}")

@@ -86,7 +86,7 @@ def _shown(array: ArrayView | None, limits: Limits) -> ArrayView | None:
 
 
 def _value_part(card: Card, limits: Limits) -> _Part:
-    return _part("value", "", card.value, [], "forward", limits)
+    return _part("value", "", card.value, [(card.note, "muted")] if card.note else [], "forward", limits)
 
 
 def _slot_part(card: Card, slot: Slot, limits: Limits) -> _Part:

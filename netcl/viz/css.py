@@ -40,7 +40,8 @@ background:none;color:inherit;padding:0;margin:0;border:0}
 .netcl-panel{padding:2px 14px 12px}
 .netcl-say{min-height:3.1em}
 .netcl-src{display:flex;gap:10px;align-items:baseline;margin:6px 0 0;padding:5px 10px;background:var(--netcl-card);
-border-inline-start:3px solid var(--netcl-backward);overflow:auto;white-space:pre}
+border-inline-start:3px solid var(--netcl-backward);white-space:pre-wrap}
+.netcl-step .netcl-src code{min-width:0;overflow-wrap:anywhere}
 .netcl-src span{color:var(--netcl-muted);font-size:12.5px;white-space:nowrap}
 .netcl-step table{border-collapse:collapse;margin:10px 0 0;font-size:13px;width:100%;color:inherit;border:0;
 table-layout:auto}

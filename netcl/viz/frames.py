@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from textwrap import fill
+from typing import Literal
 
 from netcl.viz.arrange import MARGIN, PAGE, ROOM, Direction, Route, Scene, arrange
 from netcl.viz.cards import LEAST, LINE_HEIGHT, ROOMY, SMALL, TIGHT, TITLE, redraw, wrap
@@ -190,18 +191,11 @@ class _Frame:
         state = self._state(edge.key)
         upright = self.scene.upright
         room = block.width - block.lanes[1] - 7.0 if upright else block.width
-        rows = _rows(edge, state, room)
+        rows = label_rows(edge, state, room)
         note = (self.look.notes or {}).get(edge.key)
         if note is not None and state in ("current", "done"):
             rows = [(text, False) for text in wrap(note, room, SMALL, most=3)]
-        top = (block.height - len(rows) * LINE_HEIGHT) / 2 + 12.5 if upright else block.lanes[1] + 21.0
-        x = block.lanes[1] + 13.0 if upright else block.width / 2
-        colour = "off" if state in ("waiting", "none") else "backward"
-        shapes: list[Shape] = []
-        anchor = "start" if upright else "middle"
-        for i, (text, bold) in enumerate(rows):
-            shapes.append(Text(x, top + i * LINE_HEIGHT, text, SMALL, colour, anchor, bold))
-        return replace(block, shapes=(*ahead, *shapes))
+        return labelled(block, ahead, rows, "off" if state in ("waiting", "none") else "backward", upright)
 
     def _pill(self, placed: Placed) -> list[Shape]:
         """The number of the step, on its lane."""
@@ -232,7 +226,7 @@ class _Frame:
         shapes, tail = list(block.shapes), []
         if block.tail:
             shapes, tail = shapes[:-_SEED_SHAPES], shapes[-_SEED_SHAPES:]
-        starts = [i for i, shape in enumerate(shapes) if _is_slot(shape)]
+        starts = [i for i, shape in enumerate(shapes) if is_slot(shape)]
         if starts:
             head, slots = shapes[: starts[0]], []
             for start, end in zip(starts, [*starts[1:], len(shapes)], strict=True):
@@ -260,14 +254,14 @@ class _Frame:
         lane_of = "value" if place.fill == "forward-slot" else "gradient"
         value, gradient = (self.look.masks or {}).get(card.key, (None, None))
         if lane_of == "value":
-            drawn = shapes if value is None else _fitted(replace(card, value=value), "value", place) or shapes
+            drawn = shapes if value is None else fitted(replace(card, value=value), "value", place) or shapes
             if self.step is not None and card.key in self.step.reads:
                 drawn = [_outlined(drawn[0], "forward", 1.8, "2 2.5"), *drawn[1:]]
             return drawn
         slot = self._slot_now(card)
         if slot is not None and gradient is not None and slot.array is not None:
             slot = replace(slot, array=gradient, formula="", total="", note="")
-        drawn = _fitted(replace(card, slot=slot), "gradient", place) or [place]
+        drawn = fitted(replace(card, slot=slot), "gradient", place) or [place]
         if self.step is not None and self.step.edge is not None and card.key == self.step.child:
             drawn = [_outlined(drawn[0], "backward", 1.4, ""), *drawn[1:]]
         return drawn
@@ -281,7 +275,16 @@ class _Frame:
         return Slot("value", held, total="+ ?" if held is not None else "?")
 
 
-def _is_slot(shape: Shape) -> bool:
+def labelled(block: Block, ahead: list[Text], rows: list[tuple[str, bool]], colour: str, upright: bool) -> Block:
+    """A label with other rows on its backward side; it keeps its size."""
+    top = (block.height - len(rows) * LINE_HEIGHT) / 2 + 12.5 if upright else block.lanes[1] + 21.0
+    x = block.lanes[1] + 13.0 if upright else block.width / 2
+    anchor: Literal["start", "middle"] = "start" if upright else "middle"
+    back = [Text(x, top + i * LINE_HEIGHT, text, SMALL, colour, anchor, bold) for i, (text, bold) in enumerate(rows)]
+    return replace(block, shapes=(*ahead, *back))
+
+
+def is_slot(shape: Shape) -> bool:
     return (
         isinstance(shape, Rect) and isinstance(shape.fill, str) and shape.fill.endswith("-slot") and shape.radius == 4
     )
@@ -291,7 +294,7 @@ def _outlined(shape: Shape, stroke: str, line: float, dash: str) -> Shape:
     return replace(shape, stroke=stroke, line=line, dash=dash) if isinstance(shape, Rect) else shape
 
 
-def _fitted(card: Card, which: str, place: Rect) -> list[Shape] | None:
+def fitted(card: Card, which: str, place: Rect) -> list[Shape] | None:
     """A slot with as much in it as there is room for."""
     variants = [card]
     if which == "gradient" and card.slot is not None:
@@ -306,7 +309,7 @@ def _fitted(card: Card, which: str, place: Rect) -> list[Shape] | None:
     return None
 
 
-def _rows(edge: Edge, state: str, room: float) -> list[tuple[str, bool]]:
+def label_rows(edge: Edge, state: str, room: float) -> list[tuple[str, bool]]:
     """The backward side of a label: the rule, and what came of it once it has."""
     happened = state in ("current", "done")
     if edge.numbers and happened:

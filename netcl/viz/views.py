@@ -69,6 +69,7 @@ class Card:
     use: str = ""  # use 2 of 5
     lines: tuple[str, ...] = ()  # what a folded card holds
     badges: tuple[str, ...] = ()  # first NaN forward …
+    note: str = ""  # under the value
 
 
 @dataclass(frozen=True, slots=True)
