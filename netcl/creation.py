@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from netcl.device import Device
-from netcl.errors import ArgumentError, ShapeError
+from netcl.errors import ArgumentError
 from netcl.ops.composite import as_array
 from netcl.ops.shape import as_shape
 from netcl.platforms import get_device
@@ -26,10 +26,7 @@ def full(shape: Any, value: float, dtype: Any = np.float32, device: Device | Non
     target = device if device is not None else get_device()
     wanted = np.dtype(dtype)
     check_dtype(wanted, target)
-    lengths = as_shape("full", shape)
-    if any(length < 0 for length in lengths):
-        raise ShapeError(f"full: no axis has a negative length, as in {lengths}")
-    return Tensor.full(lengths, value, wanted, target)
+    return Tensor.full(as_shape("full", shape), value, wanted, target)
 
 
 def zeros(shape: Any, dtype: Any = np.float32, device: Device | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from netcl.errors import IndexingError, ShapeError
+from netcl.errors import ArgumentError, IndexingError, ShapeError
 
 Shape = tuple[int, ...]
 
@@ -79,9 +79,13 @@ _intern = lru_cache(maxsize=1 << 16)(Layout)
 def contiguous(shape: Shape, dtype: np.dtype) -> Layout:
     """Return the row-major layout without gaps.
 
+    Raises: ShapeError for a negative length
+
     >>> contiguous((2, 3), np.dtype(np.float32)).strides
     (12, 4)
     """
+    if any(length < 0 for length in shape):
+        raise ShapeError(f"no axis has a negative length, as in {shape}")
     strides = [dtype.itemsize] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
@@ -169,7 +173,7 @@ def diagonal(layout: Layout, offset: int, axis1: int, axis2: int) -> Layout:
 def index(layout: Layout, key: Any) -> Layout:
     """Return the view that basic indexing gives: integers, slices, `...` and None.
 
-    Raises: IndexingError naming the index and the shape.
+    Raises: IndexingError naming the index and the shape; ArgumentError for a slice with step 0.
     """
     ghost = _ghost(layout)
     keys = key if isinstance(key, tuple) else (key,)
@@ -179,6 +183,8 @@ def index(layout: Layout, key: Any) -> Layout:
         view = ghost[keys]
     except IndexError as error:
         raise IndexingError(f"index {key!r} does not fit shape {layout.shape}: {error}") from None
+    except ValueError as error:
+        raise ArgumentError(f"index {key!r}: {error}") from None
     return _seen(layout, ghost, view)
 
 
@@ -193,14 +199,17 @@ def broadcast_shapes(op: str, shapes: Sequence[Shape]) -> Shape:
 def normalize_axes(op: str, axis: int | Iterable[int] | None, ndim: int) -> Shape:
     """Return axes as sorted, non-negative numbers; None means all of them.
 
-    Raises: ShapeError if an axis is out of range or stands twice.
+    Raises: ShapeError if an axis is no integer, out of range, or stands twice.
 
     >>> normalize_axes("sum", -1, 3)
     (2,)
     """
     if axis is None:
         return tuple(range(ndim))
-    given = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    several = isinstance(axis, Iterable) and getattr(axis, "ndim", 1)  # NumPy's 0-d arrays only look iterable
+    given: tuple[Any, ...] = tuple(axis) if several else (axis,)  # type: ignore[arg-type]
+    if not all(hasattr(one, "__index__") and not isinstance(one, bool) for one in given):
+        raise ShapeError(f"{op}: an axis is an integer, or a tuple of them, not {axis!r}")
     axes = []
     for one in given:
         if not -ndim <= one < ndim:

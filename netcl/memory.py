@@ -55,6 +55,8 @@ class Pool:
                 return self._pool.allocate(rounded)
         except (cl.MemoryError, cl.LogicError) as error:  # LogicError: larger than one allocation may be
             raise DeviceError(f"{self._name} has no {rounded:,} bytes free for a tensor ({error})") from None
+        except TypeError:  # what pyopencl says of 2⁶⁴ and more
+            raise DeviceError(f"{self._name} cannot count to {rounded:,} bytes for a tensor") from None
 
     def stats(self) -> MemoryStats:
         """Return how much is in use and how much is kept, in bytes and in blocks."""

@@ -135,6 +135,12 @@ class ArrayMethods:
             raise ValueError("a tensor lives on the device: NumPy cannot have it without a copy")
         return self.to_host() if dtype is None else self.to_host().astype(dtype)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} lives on a device and is neither copied nor pickled: "
+            "use .to_host(), or a module's state_dict() or save()"
+        )
+
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,

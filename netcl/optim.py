@@ -103,11 +103,10 @@ class Optimizer:
                     raise ShapeError(
                         f"parameter {i} has shape {parameter.shape}, and {name}.{i} has {arrays[f'{name}.{i}'].shape}"
                     )
-        self.steps = int(arrays["steps"])
-        self.counts = [int(count) for count in arrays["counts"]]
-        for i, (parameter, state) in enumerate(zip(self.parameters, self.state, strict=True)):
-            for name in state:
-                state[name] = Tensor.from_host(arrays[f"{name}.{i}"], parameter.dtype, parameter.value.device)
+        state = [{name: Tensor.from_host(arrays[f"{name}.{i}"], parameter.dtype, parameter.value.device)
+                  for name in self.state_names} for i, parameter in enumerate(self.parameters)]  # fmt: skip
+        counts = [int(count) for count in arrays["counts"]]
+        self.steps, self.counts, self.state = int(arrays["steps"]), counts, state  # nothing above may fail half-way
 
 
 def _zeros_like(parameter: Node) -> Tensor:

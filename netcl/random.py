@@ -52,7 +52,9 @@ class Generator:
 
     def __init__(self, seed: int, position: int = 0, device: Device | None = None) -> None:
         self.seed = check_seed(seed)
-        self.position = position
+        if not isinstance(position, (int, np.integer)) or not 0 <= position < 2**63:
+            raise ArgumentError(f"a position is an integer from 0 to 2**63 - 1, not {position!r}")
+        self.position = int(position)
         self.device = device
 
     def __repr__(self) -> str:

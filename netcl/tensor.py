@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
@@ -10,7 +11,7 @@ from pyopencl.tools import PooledBuffer
 
 from netcl import layout as lay
 from netcl.device import Device
-from netcl.errors import DTypeError
+from netcl.errors import DTypeError, ShapeError
 from netcl.layout import Layout, Shape
 from netcl.methods import ArrayMethods
 from netcl.platforms import get_device
@@ -42,12 +43,18 @@ class Tensor(ArrayMethods):
         Python numbers and lists become float32 (booleans stay booleans); NumPy arrays, and what says how it becomes one
         (`__array__`: PyTorch's tensors on the CPU, say), keep their dtype.
 
-        Raises: DTypeError for a dtype that OpenCL has no type for, or float64 on a device without it.
+        Raises: DTypeError for a dtype that OpenCL has no type for, float64 on a device without it, or nodes in a list;
+                ShapeError for lists of different lengths
 
         >>> Tensor.from_host([1, 2]).dtype
         dtype('float32')
         """
-        given = np.asarray(array)
+        if isinstance(array, (list, tuple)) and _holds_graph(array):
+            raise DTypeError("a list of nodes would lose their graph here: join them with ag.stack, or .detach() them")
+        try:
+            given = np.asarray(array)
+        except ValueError as error:  # lists of different lengths
+            raise ShapeError(f"this {type(array).__name__} is not an array: {error}") from None
         if given.dtype.kind not in "biuf":
             raise DTypeError(f"a tensor holds real numbers or booleans, not {type(array).__name__} of {given.dtype}")
         if dtype is not None:
@@ -148,6 +155,14 @@ class Tensor(ArrayMethods):
 
     def __repr__(self) -> str:
         return f"<Tensor {self.shape} {self.dtype} on {self.device.name}>"
+
+
+def _holds_graph(values: Sequence[Any]) -> bool:
+    """Say whether something in nested lists is more than a tensor: a node, say."""
+    return any(
+        _holds_graph(x) if isinstance(x, (list, tuple)) else isinstance(x, ArrayMethods) and not isinstance(x, Tensor)
+        for x in values
+    )
 
 
 def check_dtype(dtype: np.dtype, device: Device) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from netcl.device import Device
-from netcl.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from netcl.errors import ArgumentError, DeviceError, DTypeError
 from netcl.layout import CTYPES, Shape
 from netcl.ops.shape import as_shape, contiguous
 from netcl.platforms import get_device
@@ -58,8 +58,8 @@ class Kernel:
         outputs = iter([result.buffer for result in results])
         values = [next(outputs) if p.written else next(inputs) for p in parameters]
         count = size if size is not None else results[0].size
-        if count < 0:
-            raise ArgumentError(f"{name}: {count} work-items")
+        if not isinstance(count, (int, np.integer)) or count < 0:
+            raise ArgumentError(f"{name}: size is a number of work-items, not {count!r}")
         if count:
             arg_types = tuple(None if p.buffer else p.dtype.type for p in parameters)
             device.launch(self.source, name, arg_types, count, values, count, exact=True)
@@ -74,6 +74,8 @@ class Kernel:
             program = device.build(self.source)
             names = program.kernel_names.split(";")
             name = self._name or names[0]
+            if not names[0]:
+                raise ArgumentError("the source has no kernel")
             if name not in names or (self._name is None and len(names) > 1):
                 raise ArgumentError(f"the source has the kernels {', '.join(names)}; choose: kernel(source, name=...)")
             built = cl.Kernel(program, name)
@@ -91,8 +93,6 @@ class Kernel:
                 f"{name} writes {', '.join(map(str, written))}, so `out` is {len(written)} shapes (a list), "
                 f"but {len(shapes)} came"
             )
-        if any(n < 0 for shape in shapes for n in shape):
-            raise ShapeError(f"{name}: a length is negative in out={out!r}")
         return [Tensor.empty(shape, p.dtype, device) for shape, p in zip(shapes, written, strict=True)]
 
 

@@ -72,7 +72,7 @@ def _permuted() -> Callable[..., Any]:
     def permuted(self: Any, *axes: Any) -> Any:
         if not axes or axes == (None,):
             return op(self)
-        return op(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+        return op(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], (int, np.integer)) else axes)
 
     return permuted
 

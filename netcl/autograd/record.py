@@ -94,14 +94,23 @@ def _nested(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], level: int) ->
 
 
 def _coerce(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Turn arrays and lists into tensors, and NumPy scalars into Python numbers."""
+    """Turn arrays and lists into tensors, and numbers of other types into Python's."""
     known = _ROW_OPERANDS if isinstance(op, Row) else _ARRAYS
     if all(type(x) in known for x in args) and any(type(x) in _ARRAYS for x in args):
         return args
-    given = [x.item() if isinstance(x, np.generic) else x for x in args]
+    given = [_plain(x) for x in args]
     device = next((x.device for x in given if isinstance(x, _ARRAYS)), None)
     kept = _ROW_OPERANDS if isinstance(op, Row) and device is not None else _ARRAYS
     return tuple([x if isinstance(x, kept) else Tensor.from_host(x, device=device) for x in given])
+
+
+def _plain(x: Any) -> Any:
+    """Return a number as one of Python's own types, which decide the dtype: not of NumPy's, an IntEnum, or the like."""
+    if isinstance(x, np.generic):
+        return x.item()
+    if type(x) not in _NUMBERS and isinstance(x, (float, int)):
+        return float(x) if isinstance(x, float) else int(x)
+    return x
 
 
 def make_node(

@@ -113,8 +113,11 @@ def execute(device: Device, plan: Plan, operands: Sequence[Operand | int | float
 def _number(value: float, work: np.dtype) -> int | float:
     if work.kind == "f":
         if work == np.float32 and abs(value) > _FLOAT32_MAX:
-            return math.copysign(math.inf, value)  # pyopencl would raise for what C makes infinite
-        return float(value)
+            return math.inf if value > 0 else -math.inf  # pyopencl would raise for what C makes infinite
+        try:
+            return float(value)
+        except OverflowError:
+            raise DTypeError(f"an integer of {int(value).bit_length()} bits does not fit {work}") from None
     if work.kind == "b":
         return int(bool(value))
     limits = np.iinfo(work)

@@ -41,12 +41,13 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
     Raises: ArgumentError if the file is damaged or no .npz; FileNotFoundError if there is none
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = {}
-            for name in archive.namelist():
-                with archive.open(name) as entry:
-                    arrays[name.removesuffix(".npy")] = np.lib.format.read_array(entry, allow_pickle=False)
-            return arrays
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise ArgumentError(f"{os.fspath(path)} is damaged, or no .npz file of arrays: {error}") from error
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                arrays = {}
+                for name in archive.namelist():
+                    with archive.open(name) as entry:
+                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(entry, allow_pickle=False)
+                return arrays
+        except Exception as error:  # one wrong byte can ask for encryption, a newer zip, a seek to nowhere …
+            raise ArgumentError(f"{os.fspath(path)} is damaged, or no .npz file of arrays: {error}") from error

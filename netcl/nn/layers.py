@@ -78,7 +78,7 @@ class Conv2d(Module):
         init: Initializer = he_normal,
         dtype: Any = np.float32,
     ) -> None:
-        if channels % groups or filters % groups:
+        if groups < 1 or channels % groups or filters % groups:
             raise ShapeError(f"Conv2d: {channels} channels and {filters} filters do not divide into {groups} groups")
         rng = _generator(rng)
         shape = (filters, channels // groups, *pair("Conv2d", "kernel", kernel, 1))

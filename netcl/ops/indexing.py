@@ -140,9 +140,16 @@ def _frozen_entry(one: Any) -> Any:
         raise _no_index(one)
     if array.dtype.kind not in "iub" or (array.dtype.kind == "b" and not array.ndim):
         raise _no_index(one)
-    array = array if array.dtype.kind == "b" else array.astype(np.int64)
+    array = array if array.dtype.kind == "b" else _int64(array)
     array.flags.writeable = False
     return array
+
+
+def _int64(array: np.ndarray) -> np.ndarray:
+    """Return a copy as int64; a uint64 above its range must not come out negative, and count from the end."""
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise IndexingError(f"index {array.max()} is out of range for any axis")
+    return array.astype(np.int64)
 
 
 def _no_index(one: Any) -> IndexingError:
@@ -276,7 +283,7 @@ def integers(op: str, indices: Any) -> np.ndarray:
     array = indices.to_host() if isinstance(indices, ArrayMethods) else np.asarray(indices)
     if array.dtype.kind not in "iu" and array.size:
         raise IndexingError(f"{op}: indices are integers, not {array.dtype}")
-    return _frozen_entry(array.astype(np.int64))
+    return _frozen_entry(_int64(array))
 
 
 @composite
