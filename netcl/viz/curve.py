@@ -191,7 +191,7 @@ class _Plot:
             at, _ = self.place((x, self.low))
             shapes.append(Line(((at, bottom), (at, bottom + 5)), "frame", 1.0))
             shapes.append(Text(at, bottom + 18, number(x, 4), SMALL, "muted", "middle"))
-        for y in ticks(self.low, self.high, 5):
+        for y in ticks(self.low, self.high, 6):
             _, at = self.place((self.left, y))
             shapes.append(Line(((_LEFT, at), (right, at)), "faint", 1.0))
             text = shorten(number(y, 4), _LEFT - 24, SMALL)

@@ -16,7 +16,7 @@ from netcl.viz import curve as curves
 from netcl.viz.controls import Control, Range, controls
 from netcl.viz.css import VARIABLES, VariableWriter, style
 from netcl.viz.exploring import Function, Ghost, Run
-from netcl.viz.guard import guarded
+from netcl.viz.guard import complaint, guarded
 from netcl.viz.knobs import Knobs
 from netcl.viz.names import caller_frame
 from netcl.viz.palette import LIGHT
@@ -29,6 +29,7 @@ from netcl.viz.values import number, view
 
 # A live explorer hides the static picture that stands just before it; without a kernel that picture is what is seen.
 _HIDE = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .netcl-live){display:none}</style>"
+_TALL = "min-height:60px"  # as tall as an error, so that nothing moves when one takes its place
 _POINTS = 41
 _SLOW = 0.25  # s a move: above that sliders wait until they are let go
 _MOST_LAYOUTS = 8
@@ -97,9 +98,11 @@ class Explorer:
         start = time.monotonic()
         try:
             self.run = self.function.run(self.knobs.values)
-        except Exception:  # shown by `guarded`, and beside it what the picture still shows
-            self._stand_still()
-            raise
+        except Exception as error:  # whatever the function raises is shown where the loss was, and the picture stays
+            self.note.layout.display = "none"
+            self.error.value = complaint(error, f"The picture is still that of {self._at()}.")
+            return
+        self.note.layout.display = None
         self.ghost.moved(self.run, mover, time.monotonic())
         self._show()
         if time.monotonic() - start > _SLOW:
@@ -125,16 +128,10 @@ class Explorer:
         before = self.before
         drawn = self._layout().svg(self.run.view, before.view if before else None, VARIABLES, VariableWriter)
         self.picture.value = f'<div class="netcl-step netcl-live">{drawn}</div>'
-        self.note.value = self._words(self.summary)
+        said = f'<div class="netcl-panel" style="{_TALL}"><p>{xml(self.summary)}</p></div>'
+        self.note.value = f'<div class="netcl-step" aria-live="polite">{said}</div>'
         curve = self.curve
         self.plot.value = "" if curve is None else f'<div class="netcl-step">{self._plotted(curve)}</div>'
-
-    def _words(self, *lines: str) -> str:
-        said = "".join(f"<p>{xml(line)}</p>" for line in lines if line)
-        return f'<div class="netcl-step" aria-live="polite"><div class="netcl-panel">{said}</div></div>'
-
-    def _stand_still(self) -> None:
-        self.note.value = self._words(f"The picture is still that of {self._at()}.")
 
     def _layout(self) -> Steady:
         """The layout of this graph: made once, and the same whenever the graph comes back."""

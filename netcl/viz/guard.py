@@ -50,12 +50,12 @@ def guarded(method: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def complaint(error: Exception) -> str:
-    """An error as HTML.
+def complaint(error: Exception, more: str = "") -> str:
+    """An error as HTML, and a line below it.
 
     >>> complaint(ValueError("x < y"))
     '<div class="netcl-step"><div class="netcl-error" role="alert"><b>ValueError</b>: x &lt; y</div></div>'
     """
     told = clip(str(error), 2000)
-    inside = f"<b>{xml(type(error).__name__)}</b>: {xml(told)}"
+    inside = f"<b>{xml(type(error).__name__)}</b>: {xml(told)}" + (f"<br>{xml(more)}" if more else "")
     return f'<div class="netcl-step"><div class="netcl-error" role="alert">{inside}</div></div>'

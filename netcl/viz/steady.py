@@ -23,7 +23,7 @@ _MINUS = "\u2212"
 _ROOM = f"{_MINUS}0.0000"  # what any number takes in four digits, its exponent apart
 _NUMBER = re.compile(rf"(?<![\w.]){_MINUS}?\d+(?:\.\d+)?(?:e{_MINUS}?\d+)?(?![\w.])")
 _DIGITS = 4
-_BEFORE = 16  # characters of an array that was there before
+_BEFORE = 12  # characters of an array that was there before
 _SEED_SHAPES = 4
 
 Signature = tuple[tuple[object, ...], ...]
@@ -50,7 +50,7 @@ def changed(before: GraphView, now: GraphView) -> str:
             said = ["the same ops, connected in another way"]
         else:
             said = [f"{other[1].name} is {shape_text(other[1].shape)}, and was {shape_text(other[0].shape)}"]
-    return f"This is another graph than before: {'; '.join(said)}."
+    return f"Another graph than before ({'; '.join(said)})."
 
 
 def _listed(found: Counter[str]) -> str:
@@ -85,7 +85,7 @@ def reserved(view: GraphView) -> GraphView:
     """The graph with room for every number, and for a ghost under each."""
     cards = []
     for card in view.cards:
-        ghost = f"before {_ROOM if card.value is None or card.value.size == 1 else _ROOM + ' ' + _ROOM}"
+        ghost = f"before {_ROOM if card.value is None or card.value.size == 1 else '0.0000 0.0000'}"
         slot, note = card.slot, ghost if card.value is not None and card.kind != "constant" else ""
         if slot is not None and slot.state in ("value", "zero"):
             slot = replace(slot, state="value", array=_wide(_brief(slot.array)), total=_widest(slot.total), note=ghost)

@@ -75,7 +75,8 @@ class Stepper:
             moves, layout=widgets.Layout(flex_flow="row wrap", align_items="center", padding="0 0 0 12px")
         )
         asking = [self.asking.box] if self.asking is not None else []
-        parts = [shown, self.picture, bar, self.error, *asking, self.below, self.tools.box]
+        # The buttons above the picture: below a tall one they would be off the screen when it changes.
+        parts = [shown, bar, self.error, *asking, self.picture, self.below, self.tools.box]
         self.slider.observe(self._moved, "value")
         self.first.on_click(lambda _: self._go(0))
         self.back.on_click(lambda _: self._go(self.at - 1))
