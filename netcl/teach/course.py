@@ -103,7 +103,7 @@ def lay(folder: str | os.PathLike[str], solutions: bool = False, root: Path | No
 
     A missing file is written. A file that nobody changed since it was laid is brought up to date. A changed file is
     kept; if the course has a newer version of it, that one is laid beside it as `NAME.new.ipynb`. Files are written
-    whole or not at all.
+    whole or not at all. Notebooks come without outputs, but for those under `solutions/`.
 
     Raises:  ArgumentError if `folder`, or something in it, stands in the way; OSError if it cannot be written.
 
@@ -120,9 +120,21 @@ def lay(folder: str | os.PathLike[str], solutions: bool = False, root: Path | No
     record = _read_record(folder)
     laid = Laid(folder)
     for name, source in files.items():
-        _lay_one(folder, name, source.read_bytes(), record, laid)
+        data = source.read_bytes()
+        if name.endswith(".ipynb") and not name.startswith("solutions/"):
+            data = _without_outputs(data)
+        _lay_one(folder, name, data, record, laid)
     _write_whole(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
     return laid
+
+
+def _without_outputs(notebook: bytes) -> bytes:
+    """Take the stored outputs out: a student is asked to predict, and the answer must not stand below the question."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def trust(paths: list[Path]) -> None:

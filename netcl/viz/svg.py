@@ -181,13 +181,15 @@ def legend(view: GraphView, wide: float) -> list[Shape]:
         return forward
     back = "backward" if view.ran else "off"
     upstream = "upstream gradient G" if any("G" in edge.rule.split() for edge in view.edges) else "upstream gradient"
-    carries = [f"backward: {upstream} through each local rule", "backward: gradients", "backward"]
+    carries = ["backward: not run"]
+    if view.ran:
+        carries = [f"backward: {upstream} through each local rule", "backward: gradients", "backward"]
     x2 = MARGIN if view.show == "backward" else MARGIN + 34 + width(ahead, SMALL) + 24
     return [
         *(forward if view.show == "both" else []),
         Line(((x2 + 8, y - 4), (x2 + 28, y - 4)), back, 1.6, "5 4"),
         Arrow((x2, y - 4), "left", back),
-        Text(x2 + 34, y, _longest(carries if view.ran else ["backward: not run"], wide - x2 - 34 - MARGIN), SMALL, back),
+        Text(x2 + 34, y, _longest(carries, wide - x2 - 34 - MARGIN), SMALL, back),
     ]
 
 

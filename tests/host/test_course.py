@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ QUICK = "notebooks/quickstart.ipynb"
 @pytest.fixture
 def shipped(tmp_path: Path) -> Path:
     root = tmp_path / "shipped"
-    write(root, LESSON, "lesson, version 1")
-    write(root, QUICK, "quickstart, version 1")
+    ship(root, LESSON, "lesson, version 1")
+    ship(root, QUICK, "quickstart, version 1")
     write(root, "curriculum/data/moons.csv", "1,2\n")
     write(root, "curriculum/.ipynb_checkpoints/06-checkpoint.ipynb", "not part of the course")
     return root
@@ -32,8 +33,29 @@ def write(root: Path, name: str, text: str) -> None:
     (root / name).write_text(text, encoding="utf-8")
 
 
+def ship(root: Path, name: str, text: str) -> None:
+    """Write a notebook of one executed cell."""
+    output = {"output_type": "stream", "name": "stdout", "text": "the answer"}
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": text, "outputs": [output], "execution_count": 3}
+    write(root, name, json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+
+
 def read(root: Path, name: str) -> str:
-    return (root / name).read_text(encoding="utf-8")
+    """Return a file's text; of a notebook that was shipped, the source of its cell."""
+    text = (root / name).read_text(encoding="utf-8")
+    return json.loads(text)["cells"][0]["source"] if '"cells"' in text else text
+
+
+def outputs(root: Path, name: str) -> list[Any]:
+    (cell,) = json.loads((root / name).read_text(encoding="utf-8"))["cells"]
+    return [*cell["outputs"], cell["execution_count"]]
+
+
+def test_notebooks_come_without_answers_and_solutions_with_them(shipped: Path, folder: Path) -> None:
+    course.lay(folder, solutions=True, root=shipped)
+    assert outputs(folder, LESSON) == [None]
+    assert outputs(folder, QUICK) == [None]
+    assert outputs(folder, LESSON.replace("curriculum", "solutions"))[1] == 3
 
 
 def names(folder: Path) -> set[str]:
@@ -58,7 +80,7 @@ def test_a_second_run_writes_nothing(shipped: Path, folder: Path) -> None:
 def test_work_is_kept_and_a_newer_lesson_is_laid_beside_it(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
-    write(shipped, LESSON, "lesson, version 2")
+    ship(shipped, LESSON, "lesson, version 2")
     laid = course.lay(folder, root=shipped)
     beside = "curriculum/06-reverse-mode.new.ipynb"
     assert laid.beside == {LESSON: beside}
@@ -78,7 +100,7 @@ def test_work_on_an_unchanged_lesson_is_kept_in_silence(shipped: Path, folder: P
 def test_a_newer_lesson_is_offered_once(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
-    write(shipped, LESSON, "lesson, version 2")
+    ship(shipped, LESSON, "lesson, version 2")
     course.lay(folder, root=shipped)
     (folder / "curriculum/06-reverse-mode.new.ipynb").unlink()
     assert course.lay(folder, root=shipped).beside == {}
@@ -86,7 +108,7 @@ def test_a_newer_lesson_is_offered_once(shipped: Path, folder: Path) -> None:
 
 def test_an_untouched_lesson_is_brought_up_to_date(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
-    write(shipped, LESSON, "lesson, version 2")
+    ship(shipped, LESSON, "lesson, version 2")
     laid = course.lay(folder, root=shipped)
     assert laid.updated == [LESSON]
     assert read(folder, LESSON) == "lesson, version 2"
@@ -95,10 +117,10 @@ def test_an_untouched_lesson_is_brought_up_to_date(shipped: Path, folder: Path) 
 def test_work_in_the_newer_lesson_is_kept_too(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
-    write(shipped, LESSON, "lesson, version 2")
+    ship(shipped, LESSON, "lesson, version 2")
     course.lay(folder, root=shipped)
     write(folder, "curriculum/06-reverse-mode.new.ipynb", "my answers, continued")
-    write(shipped, LESSON, "lesson, version 3")
+    ship(shipped, LESSON, "lesson, version 3")
     laid = course.lay(folder, root=shipped)
     assert laid.beside == {LESSON: "curriculum/06-reverse-mode.new2.ipynb"}
     assert read(folder, "curriculum/06-reverse-mode.new.ipynb") == "my answers, continued"
@@ -109,7 +131,7 @@ def test_an_untouched_offer_gives_way_to_a_newer_one(shipped: Path, folder: Path
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
     for version in (2, 3):
-        write(shipped, LESSON, f"lesson, version {version}")
+        ship(shipped, LESSON, f"lesson, version {version}")
         course.lay(folder, root=shipped)
     assert read(folder, "curriculum/06-reverse-mode.new.ipynb") == "lesson, version 3"
     assert "curriculum/06-reverse-mode.new2.ipynb" not in names(folder)
@@ -124,7 +146,7 @@ def test_without_its_record_every_differing_file_counts_as_work(
         (folder / course.RECORD).unlink()
     else:
         write(folder, course.RECORD, damage)
-    write(shipped, LESSON, "lesson, version 2")
+    ship(shipped, LESSON, "lesson, version 2")
     laid = course.lay(folder, root=shipped)
     assert read(folder, LESSON) == "lesson, version 1"
     assert laid.beside == {LESSON: "curriculum/06-reverse-mode.new.ipynb"}
@@ -150,7 +172,7 @@ def test_a_crash_while_writing_leaves_the_old_file(
     shipped: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     course.lay(folder, root=shipped)
-    write(shipped, LESSON, "lesson, version 2")
+    ship(shipped, LESSON, "lesson, version 2")
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
