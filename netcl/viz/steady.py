@@ -21,7 +21,7 @@ from netcl.viz.views import Card, Edge, GraphView, Slot
 
 _MINUS = "\u2212"
 _ROOM = f"{_MINUS}0.0000"  # what any number takes in four digits, its exponent apart
-_NUMBER = re.compile(rf"(?<![\w.]){_MINUS}?\d+(?:\.\d+)?(?:e{_MINUS}?\d+)?(?![\w.])")
+_NUMBER = re.compile(rf"(?<![\w.]){_MINUS}?(?:\d+(?:\.\d+)?(?:e{_MINUS}?\d+)?|NaN|∞)(?![\w.])")
 _DIGITS = 4
 _BEFORE = 12  # characters of an array that was there before
 _SEED_SHAPES = 4

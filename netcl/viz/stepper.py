@@ -31,6 +31,7 @@ from netcl.viz.tools import KERNEL, Tools
 # A live stepper hides the static picture that stands just before it; without a kernel that picture is what is seen.
 _HIDE = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .netcl-live){display:none}</style>"
 _PLAY = 1800  # ms a step
+_PLAYS = {False: "Play", True: "Pause"}
 _DIRECTIONS = ("auto", "lr", "td")
 _MOST = (MOST_CARDS, 24, 12)  # a graph that is too wide for a page with all its cards is folded further
 
@@ -56,8 +57,10 @@ class Stepper:
             0, 0, max(last, 1), description="step", layout=widgets.Layout(flex="1 1 200px", min_width="180px")
         )
         self.slider.style.description_width = "initial"
-        self.play = widgets.Play(
-            min=0, max=last, interval=_PLAY, show_repeat=False, layout=widgets.Layout(width="84px")
+        self.play = widgets.Play(min=0, max=last, interval=_PLAY, layout=widgets.Layout(display="none"))
+        # The buttons of Play have no names for a screen reader: it only counts, and this one starts it.
+        self.playing = widgets.ToggleButton(
+            description=_PLAYS[False], tooltip="go on by itself", layout=widgets.Layout(width="auto")
         )
         self.tools = Tools(self)
         self.asking = Asking(self, quiz) if quiz is not None else None
@@ -69,8 +72,10 @@ class Stepper:
         shown = widgets.HTML(f"{style()}{_HIDE}")
         moves = [self.first, self.back, self.next, self.last, self.slider]
         if self.asking is None:
-            moves.insert(2, self.play)
+            moves[2:2] = [self.play, self.playing]
             widgets.link((self.play, "value"), (self.slider, "value"))
+            self.playing.observe(self._played, "value")
+            widgets.link((self.playing, "value"), (self.play, "playing"))
         bar = widgets.Box(
             moves, layout=widgets.Layout(flex_flow="row wrap", align_items="center", padding="0 0 0 12px")
         )
@@ -127,6 +132,12 @@ class Stepper:
         if self.slider.value > self._reach:
             self.slider.value = self._reach
         self.refresh()
+
+    @guarded
+    def _played(self, _: Any) -> None:
+        self.playing.description = _PLAYS[self.playing.value]
+        if self.playing.value and self.at == self._reach:
+            self._go(0)
 
     def reveal(self, number: int) -> None:
         """Show a step that had to be predicted first."""
