@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,12 +63,14 @@ def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> An
 
 @structural("a", linear=True)
 def mean(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Average over axes (all of them for None); integers give float32. The mean of no elements is NaN.
+    """Average over axes (all of them for None); integers give float32. The mean of no elements is NaN, with a warning.
 
     Math:    out[kept] = Σ a[kept, reduced] / n, where n is the number of reduced indices
     Shapes:  as sum
     """
     count = float(_count(a, axis))
+    if not count:
+        warnings.warn(f"mean: shape {a.shape} has no elements along axis {axis}: NaN", RuntimeWarning, stacklevel=2)
     values = a if a.dtype.kind == "f" else astype(a, FLOAT32)
     return fold("sum", values, axis, keepdims, values.dtype) / count
 
