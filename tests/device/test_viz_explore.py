@@ -1,4 +1,4 @@
-"""`explore` on real graphs: its numbers are those of the function, nothing of the user's changes, and what goes wrong is
+"""`explore` on real graphs: its numbers are those of the function, nothing of the user changes, and what goes wrong is
 shown. Sliders are driven by setting what they hold."""
 
 from __future__ import annotations
