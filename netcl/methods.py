@@ -125,6 +125,10 @@ class ArrayMethods:
     def __int__(self) -> int:
         return int(self.item())
 
+    def __format__(self, spec: str) -> str:
+        """Format a single number as Python does, `f"{loss:.3f}"`; without a spec, as repr."""
+        return format(self.item(), spec) if spec else repr(self)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")

@@ -143,14 +143,15 @@ def apply_op(
 
     `fn(*values)` gets the tensors of nodes and returns a Tensor; `grad_fn(g)`, or `grad_fn(g, out=...)` if it has that
     parameter, returns a list with one cotangent (or None) per argument. `once_differentiable` says that grad_fn is
-    not made of ops, so that it has no derivative itself. `jvp(tangents)`, or `jvp(tangents, out=...)`, gets a list with
-    one tangent (or None) per argument and returns the tangent of the result; without it forward mode refuses the op.
+    not made of ops, so that it has no derivative itself; a rule that reads `x.value` where it could use x is one of
+    those. `jvp(tangents)`, or `jvp(tangents, out=...)`, gets a list with one tangent (or None) per argument and returns
+    the tangent of the result; without it forward mode refuses the op.
 
     Raises: ArgumentError if fn returns no Tensor; backward raises GradFnError for a bad result of grad_fn
 
     >>> import netcl.autograd as ag
     >>> x = ag.tensor([1.0, 3.0], requires_grad=True)
-    >>> y = apply_op(lambda v: v * v, lambda g: [g * 2.0 * x.value], x, op_name="square")
+    >>> y = apply_op(lambda v: v * v, lambda g: [g * 2.0 * x], x, op_name="square")
     >>> y.backward(); x.grad.to_host()
     array([2., 6.], dtype=float32)
     """

@@ -10,6 +10,7 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
+from netcl.errors import ShapeError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -122,3 +123,11 @@ def test_a_number_that_changes_from_call_to_call_is_the_one_of_the_call() -> Non
         given = (x * number).to_host()
         np.testing.assert_array_equal(given, expected)
         np.testing.assert_array_equal(np.signbit(given), np.signbit(expected))
+
+
+def test_a_number_is_formatted_as_python_does() -> None:
+    loss = ag.tensor(1.23456, requires_grad=True) * 1.0
+    assert f"{loss:.3f}|{loss.detach():8.2e}" == "1.235|1.23e+00"
+    assert f"{loss}" == repr(loss)
+    with pytest.raises(ShapeError, match=r"\(2,\)"):
+        f"{ag.tensor([1.0, 2.0]):.3f}"
