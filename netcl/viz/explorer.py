@@ -21,6 +21,7 @@ from netcl.viz.knobs import Knobs
 from netcl.viz.names import caller_frame
 from netcl.viz.palette import LIGHT
 from netcl.viz.report import grid
+from netcl.viz.select import MOST_CARDS
 from netcl.viz.steady import Signature, Steady, changed, signature
 from netcl.viz.svg import Writer
 from netcl.viz.tables import table
@@ -29,10 +30,11 @@ from netcl.viz.values import number, view
 
 # A live explorer hides the static picture that stands just before it; without a kernel that picture is what is seen.
 _HIDE = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .netcl-live){display:none}</style>"
-_TALL = "min-height:60px"  # as tall as an error, so that nothing moves when one takes its place
+_TALL = "min-height:70px"  # as tall as an error, so that nothing moves when one takes its place
 _POINTS = 41
 _SLOW = 0.25  # s a move: above that sliders wait until they are let go
 _MOST_LAYOUTS = 8
+_MOST = (MOST_CARDS, 24, 12)
 
 
 class Explorer:
@@ -60,7 +62,14 @@ class Explorer:
         self._show()
 
     def _first(self) -> Run:
-        run = self.function.run(self.knobs.values)  # what goes wrong here is told to the caller
+        """The run at the start; a graph that is too wide for a page with all its cards is folded further."""
+        for most in _MOST:
+            self.function.most = most
+            run = self.function.run(self.knobs.values)  # what goes wrong here is told to the caller
+            steady = Steady(run.view)
+            if not steady.too_wide:
+                break
+        self._layouts[steady.signature] = steady
         self.ghost.moved(run, "", time.monotonic())
         return run
 

@@ -20,6 +20,7 @@ from netcl.viz.controls import Control
 from netcl.viz.graph import read
 from netcl.viz.names import find_names, scopes
 from netcl.viz.replay import copied
+from netcl.viz.select import MOST_CARDS
 from netcl.viz.text import clean
 from netcl.viz.views import GraphView
 
@@ -56,14 +57,15 @@ class Ghost:
 
 
 class Function:
-    """A user's function with its leaves. `frame` is where its caller's variables are looked up for names."""
+    """A user's function with its leaves. `frame` is where its caller's variables are looked up for names; `most` is how
+    many cards a graph may have before it is folded."""
 
     def __init__(self, f: Callable[..., Any], controls: Sequence[Control], frame: FrameType | None = None) -> None:
-        self.f, self.controls = f, tuple(controls)
+        self.f, self.controls, self.most = f, tuple(controls), MOST_CARDS
         self.name = clean(str(getattr(f, "__name__", "")))
         self._spaces = list(scopes(frame))
         self._names: dict[tuple[Any, ...], tuple[list[str | None], dict[tuple[int, int], str]]] = {}
-        _check(f, {control.name for control in controls})
+        _check(f, [control.name for control in controls])
 
     def run(self, values: Values) -> Run:
         """Call the function, and run the backward pass on a copy of its graph: no `.grad` of the user's changes.
@@ -80,7 +82,8 @@ class Function:
             names = self._found(nodes, root, seen)
         copies = copied(root)
         Tape().backward(copies[root])
-        view = _alone(read(copies[root], {copies.get(x, x): name for x, name in names.items()}))
+        known = {copies.get(x, x): name for x, name in names.items()}
+        view = _alone(read(copies[root], known, most=self.most, fold="auto"))
         gradients = {}
         for name, leaf in leaves.items():
             copy = copies.get(leaf)
@@ -167,7 +170,7 @@ def _alone(view: GraphView) -> GraphView:
     return replace(view, cards=tuple(cards))
 
 
-def _check(f: Callable[..., Any], names: set[str]) -> None:
+def _check(f: Callable[..., Any], names: Sequence[str]) -> None:
     """That the function can be called with these leaves.
 
     Raises:  ArgumentError

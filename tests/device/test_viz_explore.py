@@ -201,6 +201,28 @@ def test_what_notebooks_and_files_get(explorer: Explorer, tmp_path: Path) -> Non
         explorer.save(tmp_path / "e.gif")
 
 
+def test_a_long_loop_is_folded_and_keeps_its_layout() -> None:
+    def loop(w: Any, c: Any) -> Any:
+        h = c
+        for _ in range(80):
+            h = ag.tanh(h * w + c)
+        return h * h
+
+    explorer = viz.explore(loop, w=0.5, c=1.0)
+    start = frames(explorer.picture.value)
+    assert len(explorer.run.view.cards) < 20 and "237 nodes" in explorer.picture.value
+    move(explorer, w=-0.45, c=-1.5)
+    assert frames(explorer.picture.value) == start and explorer.error.value == ""
+
+
+def test_numbers_of_the_function_that_are_no_leaves_may_change() -> None:
+    explorer = viz.explore(lambda a: a * float(a.to_host()), a=1.0)  # the factor stands in titles and labels
+    start = frames(explorer.picture.value)
+    move(explorer, a=1.25)
+    assert frames(explorer.picture.value) == start and explorer.run.loss == 1.5625
+    assert "Another graph" not in explorer.summary
+
+
 def test_a_move_feels_immediate(explorer: Explorer) -> None:
     times = []
     for i in range(15):
