@@ -149,6 +149,8 @@ class Explorer:
             if len(self._layouts) >= _MOST_LAYOUTS:
                 self._layouts.pop(next(iter(self._layouts)))
             self._layouts[form] = Steady(self.run.view)
+        if not self._layouts[form].fits(self.run.view):  # once: from then on these words have room as well
+            self._layouts[form] = Steady(self.run.view, roomy=True)
         return self._layouts[form]
 
     def _at(self) -> str:

@@ -81,8 +81,19 @@ def _widest(text: str) -> str:
     return _NUMBER.sub(_ROOM, text)
 
 
-def reserved(view: GraphView) -> GraphView:
-    """The graph with room for every number, and for a ghost under each."""
+def words(view: GraphView) -> tuple[str, ...]:
+    """Titles and what stands beside forward arrows: only numbers computed outside the graph change them."""
+    return (*(card.title for card in view.cards), *(edge.forward for edge in view.edges))
+
+
+def reserved(view: GraphView, roomy: bool = False) -> GraphView:
+    """The graph with room for every number, and for a ghost under each; if `roomy`, also for those in words."""
+    if roomy:
+        view = replace(
+            view,
+            cards=tuple(replace(card, title=_widest(card.title)) for card in view.cards),
+            edges=tuple(replace(edge, forward=_widest(edge.forward)) for edge in view.edges),
+        )
     cards = []
     for card in view.cards:
         ghost = f"before {_ROOM if card.value is None or card.value.size == 1 else '0.0000 0.0000'}"
@@ -144,13 +155,17 @@ def _slot(card: Card, slot: Slot, was: Card | None) -> Slot:
 class Steady:
     """The layout of one graph, whatever its numbers."""
 
-    def __init__(self, view: GraphView) -> None:
-        self.signature = signature(view)
+    def __init__(self, view: GraphView, roomy: bool = False) -> None:
+        self.signature, self.words, self.roomy = signature(view), words(view), roomy
         self.scene: Scene | str
         try:
-            self.scene = arrange(reserved(view))
+            self.scene = arrange(reserved(view, roomy))
         except NoLayoutError as error:
             self.scene = f"shown as a table: {error}"
+
+    def fits(self, view: GraphView) -> bool:
+        """Whether there is room for this graph's words."""
+        return self.roomy or self.words == words(view)
 
     @property
     def too_wide(self) -> bool:
@@ -229,7 +244,11 @@ def _retitled(shape: Shape, card: Card) -> Shape:
 
 
 def _label(block: Block, edge: Edge, upright: bool) -> Block:
-    ahead = [shape for shape in block.shapes if isinstance(shape, Text) and shape.colour == "forward"]
+    ahead = [
+        replace(shape, text=shorten(edge.forward, width(shape.text, shape.size, bold=True), shape.size, bold=True))
+        for shape in block.shapes
+        if isinstance(shape, Text) and shape.colour == "forward"
+    ]
     if not edge.needs_grad:
         return replace(block, shapes=tuple(ahead))
     room = block.width - block.lanes[1] - 7.0 if upright else block.width

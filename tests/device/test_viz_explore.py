@@ -217,9 +217,12 @@ def test_a_long_loop_is_folded_and_keeps_its_layout() -> None:
 
 def test_numbers_of_the_function_that_are_no_leaves_may_change() -> None:
     explorer = viz.explore(lambda a: a * float(a.to_host()), a=1.0)  # the factor stands in titles and labels
-    start = frames(explorer.picture.value)
     move(explorer, a=1.25)
-    assert frames(explorer.picture.value) == start and explorer.run.loss == 1.5625
+    assert ">loss = a·1.25<" in explorer.picture.value and ">× 1.25<" in explorer.picture.value
+    start = frames(explorer.picture.value)
+    for a in (-0.75, 0.0, 2.0):
+        move(explorer, a=a)
+        assert frames(explorer.picture.value) == start and explorer.run.loss == a * a
     assert "Another graph" not in explorer.summary
 
 
