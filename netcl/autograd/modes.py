@@ -104,8 +104,8 @@ def no_tape() -> Iterator[None]:
 class no_grad(_Switch):  # noqa: N801 - used as a keyword is, like PyTorch's
     """Context manager and decorator: ops give tensors, and nothing is recorded.
 
-    It cuts reverse mode alone: forward mode (`jvp`, and `hessian`, which is forward over reverse) records nothing anyway
-    and sees through it. `.detach()` cuts both.
+    It cuts reverse mode alone: forward mode (`jvp`, and `hessian`, which is forward over reverse) records nothing and
+    sees through it. `.detach()` cuts both.
 
     >>> import netcl.autograd as ag
     >>> x = ag.tensor(2.0, requires_grad=True)
