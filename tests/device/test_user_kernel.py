@@ -78,7 +78,7 @@ def test_it_makes_an_op_with_a_gradient() -> None:
         (lambda x: cube(x.astype(np.int32), 1.0, out=2), DTypeError, "float32, but the tensor is int32"),
         (lambda x: cube(x, 1.0, out=(-2,)), ShapeError, "negative"),
         (lambda x: cube(x, 1.0, out=[(2,), (2,)]), ArgumentError, "1 shapes.*2 came"),
-        (lambda x: cube(x, 1.0, out=2, size=-1), ArgumentError, "-1 work-items"),
+        (lambda x: cube(x, 1.0, out=2, size=-1), ArgumentError, "work-items, not -1"),
         (lambda x: nc.kernel(TWO)(x, out=2), ArgumentError, "shift, split"),
         (lambda x: nc.kernel(TWO, "other")(x, out=2), ArgumentError, "shift, split"),
         (lambda x: nc.kernel(TWO, "shift")(x.astype(np.int32), 2.5, out=2), DTypeError, "integer.*2.5"),
