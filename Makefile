@@ -36,7 +36,7 @@ test: test-unit test-notebooks
 
 # nbval costs seconds of imports, so only the notebooks pay for it.
 test-unit: $(VENV)/.has-test
-	$(PYTEST) -p no:nbval -n auto --dist loadfile netcl tests
+	$(PYTEST) -p no:nbval -n auto --dist worksteal netcl tests
 
 test-notebooks: $(VENV)/.has-test
 	$(PYTEST) --nbval --nbval-current-env --nbval-cell-timeout 60 curriculum notebooks
