@@ -34,9 +34,10 @@ lab: $(VENV)/.has-lab
 
 test: test-unit test-notebooks
 
-# nbval costs seconds of imports, so only the notebooks pay for it.
+# nbval costs seconds of imports, so only the notebooks pay for it. Three workers on two cores: some tests only wait for
+# processes of their own.
 test-unit: $(VENV)/.has-test
-	$(PYTEST) -p no:nbval -n auto --dist worksteal netcl tests
+	$(PYTEST) -p no:nbval -n 3 --dist worksteal netcl tests
 
 test-notebooks: $(VENV)/.has-test
 	$(PYTEST) --nbval --nbval-current-env --nbval-cell-timeout 60 curriculum notebooks
