@@ -28,6 +28,12 @@ from netcl.memory import Pool
 CROSSOVER = 1 << 15
 """Work (elements touched) from which PoCL's `pthread` is used: a first guess, to be measured per device."""
 
+FORKED = (
+    "this process was forked from one that used OpenCL, which does not survive a fork; "
+    'use multiprocessing.get_context("spawn")'
+)
+"""What a forked child is told, whether it asks for a device or uses one."""
+
 T = TypeVar("T")
 
 _AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 10 ms of work
@@ -312,7 +318,4 @@ class Device:
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
-            raise DeviceError(
-                "this process was forked from one that used OpenCL, which does not survive a fork; "
-                'use multiprocessing.get_context("spawn")'
-            )
+            raise DeviceError(FORKED)

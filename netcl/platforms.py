@@ -19,7 +19,7 @@ from types import TracebackType
 import pyopencl as cl
 
 from netcl import pocl, pocl_cpu
-from netcl.device import Device
+from netcl.device import FORKED, Device
 from netcl.errors import DeviceError
 
 __all__ = ["describe", "devices", "get_device", "use_device"]
@@ -27,10 +27,6 @@ __all__ = ["describe", "devices", "get_device", "use_device"]
 KINDS = ("cpu", "gpu", "accelerator")
 _POCL = "Portable Computing Language"
 _SINGLE, _MULTI = ("basic-", "cpu-minimal-"), ("pthread-", "cpu-")  # PoCL's CPU devices: before version 4, and since
-_FORKED = (
-    "this process was forked from one that used OpenCL, which does not survive a fork; "
-    'use multiprocessing.get_context("spawn")'
-)
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ def find() -> Found:
     if _found is None:
         with _lock:
             if _forked:
-                raise DeviceError(_FORKED)
+                raise DeviceError(FORKED)
             if _found is None:
                 _found = _look()
                 if hasattr(os, "register_at_fork"):
