@@ -47,10 +47,11 @@ class Launch:
 
     `arg_types` has None for a buffer and a NumPy scalar type for a number. The kernel takes its buffers first, then its
     numbers, then the integers `statics`. `size` is the least count of work-items, `work` about how many elements.
-    With `grid`, up to three lengths, exactly so many work-items run, each a work-group of its own.
+    With `grid`, up to three lengths, exactly so many work-items run, each a work-group of its own unless `local` says
+    how many are one.
     """
 
-    __slots__ = ("arg_types", "grid", "name", "program", "size", "statics", "work")
+    __slots__ = ("arg_types", "grid", "local", "name", "program", "size", "statics", "work")
 
     def __init__(
         self,
@@ -62,8 +63,10 @@ class Launch:
         work: int,
         *,
         grid: tuple[int, ...] | None = None,
+        local: tuple[int, ...] | None = None,
     ) -> None:
         self.grid = grid
+        self.local = local or (1,) * len(grid or ())
         self.program = program
         self.name = name
         self.arg_types = (*arg_types, *[np.int64] * len(statics))
@@ -241,7 +244,7 @@ class Device:
         for place, number in enumerate(launch.statics, first):
             kernel.set_arg(place, np.int64(number))
         if launch.grid is not None:
-            size, local = launch.grid, (1,) * len(launch.grid)
+            size, local = launch.grid, launch.local
         else:
             size = ((launch.size + self.local_size - 1) // self.local_size * self.local_size,)
             local = (self.local_size,)
