@@ -1,0 +1,4 @@
+from typing import Any
+
+
+def measure(bench: Any, result: Any) -> None: ...
