@@ -7,7 +7,9 @@ by their paths: the ancestor's process has another netcl.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,9 +36,36 @@ def make_ready() -> None:
             _load("pocl_cpu").name_unknown_cpus(platform.get_devices(cl.device_type.CPU))
 
 
-def loader() -> str:
-    """Return the path of the OpenCL loader that comes with pyopencl, or "" if it uses the system's."""
-    import pyopencl as cl
+class _Record:
+    """A device as name_unknown_cpus wants it: its address."""
 
-    found = sorted((Path(cl.__file__).parent / ".libs").glob("libOpenCL*"))
-    return str(found[0]) if found else ""
+    def __init__(self, int_ptr: int) -> None:
+        self.int_ptr = int_ptr
+
+
+def make_ready_without_pyopencl() -> None:
+    """Do the same for a peer that has an OpenCL of its own, tinygrad, and lead it to the loader in pyopencl's wheel.
+
+    pyopencl itself is not imported: that would count as the peer's time to start.
+    """
+    spec = importlib.util.find_spec("pyopencl")
+    home = Path(spec.origin).parent if spec is not None and spec.origin else Path()
+    loader, module = sorted(home.glob(".libs/libOpenCL*")), sorted(home.glob("_cl.*.so"))
+    if not loader or not module:
+        return  # the system's loader and drivers are found without help
+    # The loader finds the wheel's PoCL by PYOPENCL_HOME, and PoCL its libraries once pyopencl's own module is loaded.
+    os.environ["OPENCL_PATH"], os.environ["PYOPENCL_HOME"] = str(loader[0]), str(home)
+    ctypes.CDLL(str(module[0]))
+    _load("pocl").guard_linker()
+    opencl = ctypes.CDLL(str(loader[0]))
+    count, pointer = ctypes.c_uint32(), ctypes.c_void_p
+    opencl.clGetPlatformIDs.argtypes = [ctypes.c_uint32, pointer, pointer]
+    opencl.clGetDeviceIDs.argtypes = [pointer, ctypes.c_uint64, ctypes.c_uint32, pointer, pointer]
+    platform = (pointer * 1)()
+    if opencl.clGetPlatformIDs(1, platform, None):
+        return  # no platform: the peer says so itself
+    cpu = 1 << 1  # CL_DEVICE_TYPE_CPU
+    opencl.clGetDeviceIDs(platform[0], cpu, 0, None, ctypes.byref(count))
+    devices = (pointer * count.value)()
+    opencl.clGetDeviceIDs(platform[0], cpu, count, devices, None)
+    _load("pocl_cpu").name_unknown_cpus([_Record(address) for address in devices if address])

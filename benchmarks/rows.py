@@ -120,6 +120,12 @@ ROWS: tuple[Row, ...] = (
             cores=cores)
         for cores, words in ((1, "one core"), (2, "two cores")) for n in (256, 512, 1024, 2048)
     ),
+    *(
+        Row(f"mlp-{batch}", "mlp", f"MLP 784-128-10, a step, batch {batch}", f"MLP, batch {batch}", _MLP, "torch",
+            {"batch": batch})
+        for batch in (64, 512)
+    ),
+    Row("moons", "moons", "two-moons MLP 2-16-16-2, a step, batch 100", "moons", _MLP, "torch", {"batch": 100}),
 )  # fmt: skip
 
 

@@ -124,12 +124,12 @@ class Worker:
 
 def prepare(peer: str) -> None:
     """Set up what a peer's user has set up before importing it."""
-    if peer in ("ancestor", "tinygrad", "pyopencl"):
-        from benchmarks import opencl
+    from benchmarks import opencl
 
+    if peer in ("ancestor", "pyopencl"):
         opencl.make_ready()
-        if opencl.loader():
-            os.environ.setdefault("OPENCL_PATH", opencl.loader())
+    if peer == "tinygrad":
+        opencl.make_ready_without_pyopencl()
     if peer == "torch":
         import torch  # pyright: ignore[reportMissingImports] - the linters' environment has no torch
 
