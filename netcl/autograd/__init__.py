@@ -12,6 +12,7 @@ from typing import Any
 from netcl.autograd import operators, record
 from netcl.autograd.checkpoint import checkpoint
 from netcl.autograd.engine import GradFn, Node, Tape, add_inplace, build_topo, get_current_tape
+from netcl.autograd.fuse import fuse
 from netcl.autograd.gradcheck import GradcheckReport, gradcheck, gradgradcheck
 from netcl.autograd.leaves import tensor
 from netcl.autograd.modes import (
@@ -28,7 +29,7 @@ from netcl.ops import COMPOSITES, OPS
 
 __all__ = [
     "GradFn", "GradcheckReport", "Node", "Tape", "add_inplace", "apply_op", "build_topo", "checkpoint",
-    "detect_anomaly", "get_current_tape", "grad", "gradcheck", "gradgradcheck", "hessian", "hvp",
+    "detect_anomaly", "fuse", "get_current_tape", "grad", "gradcheck", "gradgradcheck", "hessian", "hvp",
     "is_anomaly_enabled", "is_grad_enabled", "jacobian", "jvp", "no_grad", "operators", "record",
     "set_detect_anomaly", "set_grad_enabled", "tensor", "value_and_grad", "vjp",
 ]  # fmt: skip

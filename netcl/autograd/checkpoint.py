@@ -10,6 +10,7 @@ from netcl.autograd.dual import Dual
 from netcl.autograd.engine import Node, next_index, pull_back
 from netcl.autograd.modes import no_tape, recording
 from netcl.autograd.record import level_of, make_node
+from netcl.autograd.traced import settled
 from netcl.errors import ArgumentError
 from netcl.tensor import Tensor
 
@@ -34,9 +35,11 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(map(settled, args))
+        kwargs = {key: settled(x) for key, x in kwargs.items()}
         mark = next_index()
         with no_tape():  # whose list of nodes would keep the activations
-            out = f(*args, **kwargs)
+            out = settled(f(*args, **kwargs))
         if not isinstance(out, (Tensor, Node, Dual)):
             raise ArgumentError(f"checkpoint: f must return one tensor, not {type(out).__name__}")
         if not isinstance(out, Node) or out.index <= mark:
@@ -89,7 +92,7 @@ class Rerun:
     def run(self) -> Any:
         """Run the function again, recording what it does."""
         with recording(True), no_tape():
-            return self.f(*self.args, **self.kwargs)
+            return settled(self.f(*self.args, **self.kwargs))
 
     def _pull(self, g: Any, *, create_graph: bool) -> list[Any]:
         for node, value in zip(self.inputs, self.values, strict=True):

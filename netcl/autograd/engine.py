@@ -21,6 +21,7 @@ from netcl.autograd.modes import modes
 from netcl.autograd.pullback import released
 from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
+from netcl.autograd.traced import settled
 from netcl.autograd.wrapped import Wrapped
 from netcl.errors import DeviceError, DTypeError, GradFnError, GraphError, ShapeError
 from netcl.kernels import evaluate
@@ -132,6 +133,7 @@ class Tape:
         Gradients of leaves add up over calls; those of intermediate nodes are of the last call alone. The device's
         queue is left flushed, not finished: `to_host()` waits. With `create_graph` gradients are nodes themselves.
         """
+        loss, grad = settled(loss), settled(grad)
         if not isinstance(loss, Node):
             raise GraphError(
                 f"backward needs a loss that requires grad, but {_what(loss)} has no graph: no input of it was made "

@@ -6,6 +6,7 @@ from typing import Any
 
 from netcl.autograd.engine import Node
 from netcl.autograd.site import here
+from netcl.autograd.traced import settled
 from netcl.device import Device
 from netcl.errors import DTypeError
 from netcl.tensor import Tensor
@@ -24,6 +25,7 @@ def tensor(
     >>> tensor([1.0, 2.0], requires_grad=True)
     <Node leaf (2,) float32>
     """
+    data = settled(data)
     if isinstance(data, Node):
         raise DTypeError(f"tensor() makes leaves from data, not from {data!r}; use .detach() for its value alone")
     if isinstance(data, Tensor):

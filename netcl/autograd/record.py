@@ -14,6 +14,7 @@ from netcl.autograd.modes import modes
 from netcl.autograd.pullback import CustomPullback, OpPullback
 from netcl.autograd.push import push, push_custom
 from netcl.autograd.site import here
+from netcl.autograd.traced import Traced, settled
 from netcl.errors import ArgumentError
 from netcl.ops import Op, Row
 from netcl.ops.rows import run
@@ -59,6 +60,9 @@ def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 def _record_coerced(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run an op on anything that can be made a tensor, and on the nodes and duals of transforms."""
+    for x in args:
+        if type(x) is Traced:
+            return x.record(op, args, attrs)
     args = _coerce(op, args)
     level = max(map(level_of, args), default=0)
     if level:
@@ -172,7 +176,7 @@ def apply_op(
         pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable, level)
         return make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape, level)
 
-    return apply(*args)
+    return apply(*map(settled, args))
 
 
 def _result(name: str, out: Any) -> Tensor:

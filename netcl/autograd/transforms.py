@@ -19,6 +19,7 @@ from netcl.autograd.dual import Dual
 from netcl.autograd.engine import Node, pull_back
 from netcl.autograd.modes import modes, recording
 from netcl.autograd.site import here
+from netcl.autograd.traced import settled
 from netcl.errors import ArgumentError, DTypeError, ShapeError
 from netcl.ops import OPS
 from netcl.tensor import Tensor
@@ -213,6 +214,7 @@ def _outside(x: Any) -> Any:
 
 
 def _floating(name: str, x: Any) -> Any:
+    x = settled(x)
     value = x if isinstance(x, _ARRAYS) else Tensor.from_host(x)
     if value.dtype.kind != "f":
         raise DTypeError(f"{name} is with respect to floating-point inputs, not {value.dtype}; pass it as float32")
@@ -220,6 +222,7 @@ def _floating(name: str, x: Any) -> Any:
 
 
 def _array(name: str, out: Any) -> Any:
+    out = settled(out)
     if not isinstance(out, _ARRAYS):
         raise ArgumentError(f"{name}: f must return one tensor, not {type(out).__name__}")
     return out
@@ -227,6 +230,7 @@ def _array(name: str, out: Any) -> Any:
 
 def _like(name: str, given: Any, value: Any) -> Any:
     """Return a tangent or cotangent, checked against the value that it belongs to."""
+    given = settled(given)
     is_array = isinstance(given, (*_ARRAYS, np.ndarray))
     x = (
         given

@@ -1,0 +1,285 @@
+"""Fusing: the elementwise chains of a function as one kernel forward and one backward."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from netcl import layout as lay
+from netcl.autograd.dual import Dual
+from netcl.autograd.engine import Node
+from netcl.autograd.modes import modes, recording
+from netcl.autograd.record import _plain, level_of, make_node
+from netcl.autograd.site import here
+from netcl.autograd.traced import Traced, settled
+from netcl.autograd.transforms import vjp
+from netcl.errors import ArgumentError, DeviceError, GraphError
+from netcl.kernels.fused import SHORTEST, number
+from netcl.layout import Layout
+from netcl.ops import OPS, Op, Row
+from netcl.ops.dtypes import FLOAT64
+from netcl.ops.program import Program, Step, Total, ghost, power, program, total_shape
+from netcl.ops.rows import _signature as signature
+from netcl.tensor import Tensor, check_dtype
+
+_MOST_STEPS = 48  # in one kernel: it is compiled once per chain, in a time that grows with it
+_MOST_INPUTS = 32  # OpenCL promises room for 1024 bytes of arguments
+_TOTALS = {OPS["sum"]: "sum", OPS["mean"]: "mean"}
+_SIGNATURES_KEPT = 1 << 14
+
+
+def fuse(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return f with its chains of elementwise ops run as one kernel each, forward and backward.
+
+    Math:    the same values and derivatives, to rounding; a sum or mean at the end of a chain (over all axes, or long
+             trailing ones) is taken in the chain's kernel. The backward kernel computes the chain again from its inputs
+             and writes all their cotangents, so no intermediate result is stored.
+    Raises:  ArgumentError if f is no function, or a generator function
+
+    f runs at every call, on values that are not computed until they are needed: by an op that does not fuse (matmul, a
+    reshape, an op of your own), by the end of f, or by Python itself. A branch on a value (`if loss > 0`), `.item()` or
+    `print` therefore sees the value, as in eager code; it ends the chain there. Nothing is frozen at the first call: not
+    a closure, not a branch, not a random number (jax.jit raises, or keeps the first), and Python numbers are arguments
+    of the kernel. Kernels are kept by the ops and layouts of a chain, so that later calls only launch them. Nodes that
+    f closes over get their gradients. Under detect_anomaly, and in forward mode (`jvp`), f runs op by op.
+
+    Each chain is one node, whose picture opens: `viz.draw(node, inside=True)`.
+
+    >>> import netcl.autograd as ag
+    >>> x = ag.tensor([0.0, 1.0], requires_grad=True)
+    >>> square_of_sine = fuse(lambda x: (ag.sin(x) ** 2).sum())
+    >>> square_of_sine(x).backward()
+    >>> x.grad.to_host()
+    array([0.        , 0.90929747], dtype=float32)
+    """
+    if not callable(f) or inspect.isgeneratorfunction(f):
+        kind = "a generator function" if callable(f) else "no function"
+        raise ArgumentError(f"fuse takes a function that returns its result, and {f!r} is {kind}")
+    name = getattr(f, "__name__", type(f).__name__)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = [*args, *kwargs.values()]
+        if modes.anomaly or any(isinstance(x, (Dual, Traced)) for x in given):
+            return f(*args, **kwargs)  # inside another fused function its chains go on through this one
+        trace = _Trace("fused" if name == "<lambda>" else f"fused {name}")
+        out = f(*map(trace.begin, args), **{key: trace.begin(x) for key, x in kwargs.items()})
+        return _all_settled(out)
+
+    return run
+
+
+def _all_settled(out: Any) -> Any:
+    """Compute what f returned: one value, or tuples, lists and dicts of them."""
+    if isinstance(out, (list, tuple)):
+        values = [_all_settled(x) for x in out]
+        return type(out)(*values) if hasattr(out, "_fields") else type(out)(values)
+    if isinstance(out, dict):
+        return {key: _all_settled(x) for key, x in out.items()}
+    return settled(out)
+
+
+class _Trace:
+    """One call of a fused function: makes traced values of its ops, and nodes of these."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.recording = modes.recording
+        self.count = 0
+
+    def begin(self, x: Any) -> Any:
+        """Stand in for an argument, so that what is done to it is seen."""
+        if not isinstance(x, (Node, Tensor)):
+            return x
+        traced = Traced(self.record, self.settle, _layout(x), x.device)
+        traced.become(x)
+        return traced
+
+    def record(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Put off an op where it can be fused; else run it, on the values of what was put off."""
+        if modes.recording == self.recording and not modes.anomaly:
+            if isinstance(op, Row):
+                traced = self._row(op, args)
+            else:
+                traced = self._total(op, args[0], **attrs) if op in _TOTALS else None
+            if traced is not None:
+                self.count += 1
+                traced.number = self.count
+                traced.site, traced.scope = here(), modes.scope
+                return traced
+        return op(*[settled(x) for x in args], **attrs)
+
+    def _row(self, row: Row, args: Sequence[Any]) -> Traced | None:
+        device = next(x for x in args if isinstance(x, Traced)).device
+        operands = [_operand(x, device) for x in args]
+        key: list[Any] = [row]
+        for x in operands:
+            if isinstance(x, Dual):
+                return None
+            if not isinstance(x, (Traced, Node, Tensor)):
+                key.append(type(x))
+                continue
+            key.append(_layout(x))
+            if x.device is not device:
+                raise DeviceError(f"{row.name}: the operands are on two devices, {device.name} and {x.device.name}")
+        out, work = _signature(tuple(key), row, operands)
+        if work == FLOAT64:
+            check_dtype(work, device)
+        for x in operands:
+            if work.kind in "iu" and isinstance(x, int):
+                number(x, work)  # an error belongs to the op that is wrong
+        kept = [x.settled if isinstance(x, Traced) and (x.total or x.shape != out.shape) else x for x in operands]
+        bound = 1 + sum(x.size_bound for x in kept if isinstance(x, Traced))
+        if bound > _MOST_INPUTS // 3:
+            steps, inputs = _weigh(kept)
+            bound = steps + 1
+            if bound > _MOST_STEPS or inputs > _MOST_INPUTS:
+                kept, bound = [settled(x) for x in kept], 1
+        traced = Traced(self.record, self.settle, out, device)
+        traced.row, traced.args, traced.size_bound = row, kept, bound
+        return traced
+
+    def _total(self, op: Op, x: Any, axis: Any = None, keepdims: Any = False) -> Traced | None:
+        if not x.waits or x.total or not x.size or x.dtype.kind != "f":
+            return None
+        axes = lay.normalize_axes(op.name, axis, len(x.shape))
+        over_all = len(axes) == len(x.shape)
+        trailing = axes and axes[0] == len(x.shape) - len(axes)
+        if not over_all and not (trailing and math.prod(x.shape[axes[0] :]) >= SHORTEST):
+            return None
+        out = lay.contiguous(total_shape(x.shape, axes, bool(keepdims)), x.dtype)
+        traced = Traced(self.record, self.settle, out, x.device)
+        traced.args, traced.size_bound = (x,), x.size_bound + 1
+        traced.total = Total(_TOTALS[op], None if over_all else axes, bool(keepdims))
+        return traced
+
+    def settle(self, traced: Traced) -> Any:
+        """Compute a value in one kernel, together with all that it is made of and is not computed yet."""
+        order = sorted(_waiting([traced]), key=lambda each: each.number)
+        places: dict[int, int] = {id(each): k for k, each in enumerate(order)}
+        inputs: list[Any] = []
+        steps = []
+        for each in order[: -1 if traced.total else None]:
+            refs: list[Any] = []
+            for arg, x in zip(each.row.args, each.args, strict=True):
+                x = x if isinstance(x, Traced) and x.waits else settled(x)
+                exponent = power(x) if each.row is OPS["pow"] and arg == "b" else None
+                if exponent is not None:
+                    refs.append(exponent)
+                    continue
+                if id(x) not in places or isinstance(x, (int, float)):
+                    places[id(x)] = ~len(inputs)
+                    inputs.append(x)
+                refs.append(places[id(x)])
+            steps.append(Step(each.row, tuple(refs)))
+        found = program(tuple(steps), len(inputs), traced.total)
+        with recording(self.recording):
+            out = _apply(found, inputs, self.name, tuple([each.site for each in order]))
+        if isinstance(out, Node) and out.grad_fn is not None:
+            out.site, out.scope = traced.site, traced.scope
+        return out
+
+
+def _layout(x: Any) -> Layout:
+    """Return shape and dtype, as the layout of a tensor without gaps."""
+    return x.layout if isinstance(x, Traced) else lay.contiguous(x.shape, x.dtype)
+
+
+_signatures: dict[Any, tuple[Layout, Any]] = {}
+
+
+def _signature(key: tuple[Any, ...], row: Row, operands: Sequence[Any]) -> tuple[Layout, Any]:
+    found = _signatures.get(key)
+    if found is None:
+        if len(_signatures) >= _SIGNATURES_KEPT:
+            _signatures.clear()
+        ghosts = [ghost(x) if isinstance(x, Layout) else y for x, y in zip(key[1:], operands, strict=True)]
+        found = _signatures[key] = signature(row, ghosts)
+    return found
+
+
+def _operand(x: Any, device: Any) -> Any:
+    if isinstance(x, Traced):
+        return x if x.waits else x.settled
+    if isinstance(x, (Node, Tensor, Dual)):
+        return x
+    x = _plain(x)
+    return x if isinstance(x, (int, float)) else Tensor.from_host(x, device=device)
+
+
+def _waiting(roots: Sequence[Any]) -> list[Traced]:
+    """Return the traced values that are still to be computed, of some and all that they are made of."""
+    stack = [x for x in roots if isinstance(x, Traced) and x.waits]
+    found = dict.fromkeys(stack)
+    while stack:
+        for x in stack.pop().args:
+            if isinstance(x, Traced) and x.waits and x not in found:
+                found[x] = None
+                stack.append(x)
+    return list(found)
+
+
+def _weigh(args: Sequence[Any]) -> tuple[int, int]:
+    """Return how many steps and inputs the kernel of an op on these would have, the op itself apart."""
+    waiting = _waiting(args)
+    inputs = [x for each in waiting for x in each.args if not (isinstance(x, Traced) and x.waits)]
+    return len(waiting), len({id(x) for x in inputs}) + len(args)
+
+
+def _apply(found: Program, inputs: Sequence[Any], name: str, sites: tuple[Any, ...]) -> Any:
+    """Run a program on the innermost transform's level; outer ones see it as that one does (see record._nested)."""
+    level = max(map(level_of, inputs), default=0)
+    if any(isinstance(x, Dual) for x in inputs):
+        return found.replay(inputs)
+    mine = [i for i, x in enumerate(inputs) if isinstance(x, Node) and x.level == level]
+    values = [x.value if i in mine else x for i, x in enumerate(inputs)]
+    plain = not any(isinstance(x, (Node, Dual)) for x in values)
+    out = found.run(values) if plain else _apply(found, values, name, sites)
+    wanted = [i for i in mine if inputs[i].requires_grad and i in found.active]
+    if not wanted or not modes.recording or out.dtype.kind != "f":
+        return out
+    pullback = FusedPullback(found, values, out, wanted, plain, sites)
+    return make_node(out, pullback, [inputs[i] for i in wanted], name, tuple(inputs), None, level=level)
+
+
+class FusedPullback:
+    """The grad_fn of a chain: one kernel that computes it again, and with it the cotangents of its inputs."""
+
+    __slots__ = ("out", "plain", "program", "saved", "sites", "wanted")
+
+    def __init__(
+        self, found: Program, saved: Sequence[Any], out: Any, wanted: Sequence[int], plain: bool, sites: Sequence[Any]
+    ) -> None:
+        self.program = found
+        self.saved = saved
+        self.out = out
+        self.wanted = wanted  # which inputs are parents
+        self.plain = plain  # all values are tensors and numbers, so that the kernels can have them
+        self.sites = sites  # of each step
+
+    def __call__(self, g: Any) -> list[Any]:
+        if self.plain and type(g) is Tensor:
+            return list(self.program.pull(g, self.saved, self.wanted))
+        return self._by_ops(g, self.saved)
+
+    def with_graph(self, g: Any, node: Any) -> list[Any]:
+        """Pull back through the ops of the chain, on nodes, so that the result has a graph of its own."""
+        for operand, saved in zip(node.operands, self.saved, strict=True):
+            if getattr(operand, "value", saved) is not saved:
+                raise GraphError(
+                    f"{node.op_name}: an operand was given a new value after it was used, so the second derivative "
+                    "would be that of another function; run the forward pass again"
+                )
+        return self._by_ops(g, node.operands)
+
+    def _by_ops(self, g: Any, operands: Sequence[Any]) -> list[Any]:
+        def of_wanted(*chosen: Any) -> Any:
+            args = list(operands)
+            for i, x in zip(self.wanted, chosen, strict=True):
+                args[i] = x
+            return self.program.replay(args)
+
+        return list(vjp(of_wanted, *[operands[i] for i in self.wanted])[1](g))

@@ -1,0 +1,283 @@
+"""Kernels of fused functions: many expressions one after another for each element, and sums over them at the end.
+
+A work-item computes one element. Sums are taken within work-groups, in local memory, so that the elements themselves
+are computed by plain code, which PoCL vectorises (a loop inside a work-item it does not), and never stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from netcl import expr as ex
+from netcl.device import Launch
+from netcl.kernels.elementwise import _number, _only_chooses
+from netcl.kernels.source import coordinates, ctype, dot, preamble
+from netcl.layout import Layout, Shape, broadcast_to, collapse
+
+_GROUP = 256  # work-items that sum together
+SHORTEST = 64  # rows below this length would leave most of a group idle
+
+
+class Term(NamedTuple):
+    """An expression and the dtype to compute it in; `names` says which variable of the kernel each of its names is."""
+
+    expr: ex.Expr
+    work: np.dtype
+    names: Mapping[str, str]
+
+
+class Line(NamedTuple):
+    """A variable of the kernel: the sum of its terms, kept in `dtype`."""
+
+    name: str
+    terms: Sequence[Term]
+    dtype: np.dtype
+
+
+class Input(NamedTuple):
+    """A variable that the kernel is given: an element of a tensor, or (without a layout) a number of this dtype."""
+
+    name: str
+    layout: Layout | None
+    dtype: np.dtype
+
+
+class Result(NamedTuple):
+    """A variable that the kernel gives back: element by element or, if `summed`, the sum of each work-group.
+
+    The sums are divided by the number of elements in a row (in all, without rows) if it is a `mean`; lines can read
+    that number as the variable `count`.
+    """
+
+    name: str
+    summed: bool = False
+    mean: bool = False
+
+
+class Grid(NamedTuple):
+    """How elements fall into rows of equal length, and rows into groups: sums are of one row, in so many parts."""
+
+    rows: int
+    length: int
+
+    @property
+    def parts(self) -> int:
+        """Groups per row."""
+        return -(-self.length // _GROUP)
+
+
+def fuse(
+    name: str, shape: Shape, inputs: Sequence[Input], lines: Sequence[Line], results: Sequence[Result],
+    *, cpu: bool, rows: int | None = None,
+) -> tuple[Launch, Grid]:  # fmt: skip
+    """Return the kernel that computes `lines` for every element of `shape`, and how it walks them.
+
+    Math:    result[i] = its variable at element i; a summed one has shape (rows, parts): sums over parts of a row
+    Shapes:  the layouts of inputs broadcast to `shape`; results are contiguous. `rows` (a product of leading lengths)
+             sets the rows; without it they are chosen so that the inputs can be read without dividing indices.
+
+    The kernel takes the buffers of the results, then those of the tensors, then the numbers.
+    """
+    size = math.prod(shape)
+    grid = Grid(rows, size // rows) if rows is not None else _choose(shape, [x.layout for x in inputs])
+    grouped = grid.rows > 1 or any(result.summed for result in results)
+    reads = [_read(x.layout, shape, grid) for x in inputs]
+    statics, declared, loads = _statics(shape, inputs, reads, grid, size if rows is None else grid.length, grouped)
+    source = _source(name, inputs, reads, lines, results, (declared, loads), grouped, cpu)
+    tensors = [x for x in inputs if x.layout is not None]
+    numbers = [x.dtype.type if x.dtype.kind != "b" else np.uint8 for x in inputs if x.layout is None]
+    arg_types = (*[None] * (len(results) + len(tensors)), *numbers)
+    if not grouped:
+        return Launch(source, name, arg_types, statics, size, size), grid
+    items = grid.rows * grid.parts * _GROUP
+    return Launch(source, name, arg_types, statics, items, size, grid=(items,), local=(_GROUP,)), grid
+
+
+def number(value: float, dtype: np.dtype) -> int | float:
+    """Return a number as a kernel takes it.
+
+    Raises:  DTypeError if it does not fit an integer dtype
+    """
+    return _number(value, dtype)
+
+
+def _choose(shape: Shape, layouts: Sequence[Layout | None]) -> Grid:
+    """Split the axes into rows and their elements where that spares most inputs the arithmetic of coordinates."""
+    size = math.prod(shape)
+    grids = [Grid(1, size)]
+    for axis in range(1, len(shape)):
+        if math.prod(shape[axis:]) >= SHORTEST and math.prod(shape[:axis]) > 1:
+            grids.append(Grid(math.prod(shape[:axis]), math.prod(shape[axis:])))
+    return min(grids, key=lambda grid: sum(_read(layout, shape, grid) == "strided" for layout in layouts))
+
+
+def _read(layout: Layout | None, shape: Shape, grid: Grid) -> str:
+    """Return how an input is found: as a number, at the element's own place, the only one, by row, by column …"""
+    if layout is None:
+        return "number"
+    if layout.size == 1:
+        return "one"
+    own = (1,) * (len(shape) - layout.ndim) + layout.shape
+    if not layout.contiguous:
+        return "strided"
+    if own == shape:
+        return "same"
+    if grid.rows > 1:
+        axis = next(axis for axis in range(len(shape)) if math.prod(shape[axis:]) == grid.length)
+        if own[:axis] == shape[:axis] and math.prod(own[axis:]) == 1:
+            return "row"
+        if own[axis:] == shape[axis:] and math.prod(own[:axis]) == 1:
+            return "column"
+    return "strided"
+
+
+_PLACES = {"same": "i", "one": "0", "row": "row", "column": "j"}
+
+
+def _statics(
+    shape: Shape, inputs: Sequence[Input], reads: Sequence[str], grid: Grid, count: int, grouped: bool
+) -> tuple[tuple[int, ...], list[str], list[str]]:
+    """Return the integers that never change, their names, and the statements that load the inputs."""
+    statics, names = [grid.length, count], ["length", "count"]
+    if grouped:
+        statics.append(grid.parts)
+        names.append("parts")
+    strided = [(k, x.layout) for k, x in enumerate(inputs) if reads[k] == "strided" and x.layout is not None]
+    views = [broadcast_to(layout, shape) for _, layout in strided]
+    lengths, strides = collapse(shape, [view.element_strides for view in views])
+    steps = dict(zip((k for k, _ in strided), strides, strict=True))
+    loads = []
+    if strided:
+        names += [f"d{axis}" for axis in range(1, len(lengths))]
+        statics += lengths[1:]
+        loads.append(coordinates("i", [f"d{axis}" for axis in range(len(lengths))]))
+    for k, x in enumerate(inputs):
+        if x.layout is None:
+            continue
+        statics.append(x.layout.element_offset)
+        names.append(f"o{k}")
+        place = _PLACES.get(reads[k])
+        if place is None:
+            own = [f"s{k}_{axis}" for axis in range(len(lengths))]
+            names += own
+            statics += steps[k]
+            place = dot("i", own)
+        loads.append(f"const {ctype(x.layout.dtype)} {x.name} = p{k}[o{k} + {place}];")
+    return tuple(statics), names, loads
+
+
+def _source(
+    name: str, inputs: Sequence[Input], reads: Sequence[str], lines: Sequence[Line], results: Sequence[Result],
+    walk: tuple[list[str], list[str]], grouped: bool, cpu: bool,
+) -> str:  # fmt: skip
+    declared, loads = walk
+    dtypes = {x.name: x.layout.dtype if x.layout is not None else x.dtype for x in inputs}
+    dtypes["count"] = np.dtype(np.int64)
+    body = [*loads]
+    for line in lines:
+        body.append(_statement(line, dtypes))
+        dtypes[line.name] = line.dtype
+    outs = [f"__global {ctype(dtypes[result.name])}* out{k}" for k, result in enumerate(results)]
+    buffers = [f"__global const {ctype(x.layout.dtype)}* p{k}" for k, x in enumerate(inputs) if x.layout is not None]
+    numbers = [f"const {ctype(x.dtype)} {x.name}" for x in inputs if x.layout is None]
+    arguments = ", ".join([*outs, *buffers, *numbers, *[f"const long {each}" for each in declared]])
+    body += [f"out{k}[i] = {result.name};" for k, result in enumerate(results) if not result.summed]
+    head = preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]])
+    if not grouped:
+        statements = "\n    ".join(body)
+        return f"""{head}
+__kernel void {name}({arguments})
+{{
+    const long i = get_global_id(0);
+    if (i >= length) return;
+    {statements}
+}}
+"""
+    summed = [(k, result, ctype(dtypes[result.name])) for k, result in enumerate(results) if result.summed]
+    body += [f"sum{k} = {result.name};" for k, result, _ in summed]
+    statements = "\n        ".join(line for statement in body for line in statement.split("\n    "))
+    zeros = "\n    ".join(f"{t} sum{k} = 0;" for k, _, t in summed)
+    locals_ = "\n    ".join(f"__local {t} sums{k}[{_GROUP}] __attribute__((aligned(64)));" for k, _, t in summed)
+    kept = "\n    ".join(f"sums{k}[lid] = sum{k};" for k, _, _ in summed)
+    folds = (_fold_vectors if cpu else _fold_halves)(summed)
+    return f"""{head}
+__kernel __attribute__((reqd_work_group_size({_GROUP}, 1, 1)))
+void {name}({arguments})
+{{
+    {locals_}
+    const long row = get_group_id(0) / parts;
+    const int lid = get_local_id(0);
+    const long j = get_group_id(0) % parts * {_GROUP} + lid;
+    const long i = row * length + j;
+    {zeros}
+    if (j < length) {{
+        {statements}
+    }}
+    {kept}
+    {folds}
+}}
+"""
+
+
+def _statement(line: Line, dtypes: Mapping[str, np.dtype]) -> str:
+    """Write a line in C. Its terms are computed in their own dtypes, each from variables of any."""
+    terms = []
+    for e, work, names in line.terms:
+        texts = {}
+        for each, variable in names.items():
+            as_it_is = dtypes[variable] == work or _only_chooses(each, e)
+            texts[each] = variable if as_it_is else f"({ctype(work)}){variable}"
+        body = ex.to_c(e, ctype(work), texts)
+        terms.append(f"(({body}) != 0)" if line.dtype.kind == "b" else f"({ctype(line.dtype)})({body})")
+    return f"const {ctype(line.dtype)} {line.name} = {' + '.join(terms)};"
+
+
+Summed = Sequence[tuple[int, Result, str]]
+
+
+def _scaled(k: int, result: Result, total: str, t: str) -> str:
+    return f"out{k}[get_group_id(0)] = {total}{f' / ({t})count' if result.mean else ''};"
+
+
+def _fold_vectors(summed: Summed) -> str:
+    """One work-item adds up what its group left in local memory, in vectors: on a CPU that costs next to nothing."""
+    if not summed:
+        return ""
+    blocks = []
+    for k, result, t in summed:
+        wide = 16 if t == "float" else 8
+        lines = [f"__local const {t}{wide}* v{k}_ = (__local const {t}{wide}*)sums{k};"]
+        lines.append(f"{t}{wide} w{k}_{wide} = v{k}_[0];")
+        lines.append(f"for (int m = 1; m < {_GROUP // wide}; m++) w{k}_{wide} += v{k}_[m];")
+        while wide > 2:
+            half = wide // 2
+            lines.append(f"const {t}{half} w{k}_{half} = w{k}_{wide}.lo + w{k}_{wide}.hi;")
+            wide = half
+        lines.append(_scaled(k, result, f"(w{k}_2.x + w{k}_2.y)", t))
+        blocks += lines
+    inner = "\n        ".join(blocks)
+    return f"""barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid == 0) {{
+        {inner}
+    }}"""
+
+
+def _fold_halves(summed: Summed) -> str:
+    """The group halves what is left of the sums again and again, all work-items at once."""
+    if not summed:
+        return ""
+    inner = "\n            ".join(f"sums{k}[lid] += sums{k}[lid + m];" for k, _, _ in summed)
+    last = "\n        ".join(_scaled(k, result, f"sums{k}[0]", t) for k, result, t in summed)
+    return f"""for (int m = {_GROUP // 2}; m > 0; m /= 2) {{
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lid < m) {{
+            {inner}
+        }}
+    }}
+    if (lid == 0) {{
+        {last}
+    }}"""
