@@ -33,7 +33,7 @@ class Wrong:
             raise ArgumentError(f"{self.rule}: three hints are needed, not {len(self.hints)}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exercise:
     """One exercise of a lesson.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, Literal
 
 from netcl.teach.answers import UnfitError
@@ -36,18 +39,34 @@ def _judge(exercise: Exercise, answer: Any, seed: int | str) -> Verdict:
     kind = exercise.answer
     if kind.empty(answer):
         return Verdict("unanswered")
-    d = exercise.given(seed)
+    d, target = _target(exercise, seed)
     try:
         read = kind.read(answer, d)
     except UnfitError as unfit:
         return Verdict("unfit", remark=str(unfit))
-    if kind.same(read, kind.target(d)):
+    if kind.same(read, target):
         return Verdict("right")
-    made = [kind.read(exercise.made(wrong.answer, d), d) for wrong in exercise.wrong]
-    which = kind.nearest(read, made)
+    which = kind.nearest(read, _planted(exercise, seed))
     if which is not None:
         return Verdict("wrong", exercise.wrong[which])
     return Verdict("wrong", remark=kind.remark(read, d))
+
+
+# What is compared with is made once: some of it runs on the device. An exercise is known by itself, not by its name.
+
+
+@lru_cache(maxsize=32)
+def _target(exercise: Exercise, seed: int | str) -> tuple[SimpleNamespace, Any]:
+    d = exercise.given(seed)
+    return d, exercise.answer.target(d)
+
+
+@lru_cache(maxsize=32)
+def _planted(exercise: Exercise, seed: int | str) -> tuple[Any, ...]:
+    d = exercise.given(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a wrong rule makes may well overflow
+        return tuple(exercise.answer.read(exercise.made(wrong.answer, d), d) for wrong in exercise.wrong)
 
 
 def shown_text(error: BaseException) -> str:
