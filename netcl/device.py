@@ -104,6 +104,7 @@ class Device:
         self.has_fp64 = "cl_khr_fp64" in first.extensions
         self.local_size = min(64 if self.kind == "CPU" else 256, first.max_work_group_size)
         self.lock = threading.RLock()  # re-entrant: a finaliser may launch work while this thread holds it
+        self._acquire, self._release = self.lock.acquire, self.lock.release
         self._threads = threading.local()
         self._programs: dict[tuple[str, cl.Device], cl.Program] = {}
         self._ahead = 0
@@ -127,9 +128,7 @@ class Device:
         atexit.register(self._finish_at_exit)
         return queues[0], queues[-1]
 
-    def swap_queues(
-        self, queues: tuple[cl.CommandQueue, cl.CommandQueue]
-    ) -> tuple[cl.CommandQueue, cl.CommandQueue]:
+    def swap_queues(self, queues: tuple[cl.CommandQueue, cl.CommandQueue]) -> tuple[cl.CommandQueue, cl.CommandQueue]:
         """Go on with other queues, once all work is done; return those before (see commands.py)."""
         with self.lock:
             self.finish()
@@ -205,16 +204,17 @@ class Device:
             prepared = self._threads.prepared[launch]
         except (AttributeError, KeyError):
             prepared = self._prepare(launch)
-        kernel, size, local, large, kept = prepared
+        kernel, set_arg, size, local, large, kept = prepared
         if numbers and (numbers != kept or 0 in numbers):  # 0 equals −0
             kernel.set_args(*buffers, *numbers, *launch.statics)
-            prepared[4] = numbers
+            prepared[5] = numbers
         else:
             place = 0
             for buffer in buffers:
-                kernel.set_arg(place, buffer)
+                set_arg(place, buffer)
                 place += 1
-        with self.lock:
+        self._acquire()  # half the price of `with`
+        try:
             queue = self._queues[large]
             if queue is not self._active:
                 self._cross(self._active)
@@ -222,7 +222,9 @@ class Device:
             event = cl.enqueue_nd_range_kernel(queue, kernel, size, local)
             if large:
                 self._hold_back(event, launch.work)
-        return event
+            return event
+        finally:
+            self._release()
 
     def _hold_back(self, event: cl.Event, work: int) -> None:
         """Keep the host from running far ahead of the device: what is enqueued can be neither interrupted nor left."""
@@ -235,7 +237,7 @@ class Device:
     def _prepare(self, launch: Launch) -> list[Any]:
         """Give this thread a kernel object for one launch alone, on which the statics are set already.
 
-        Returns the kernel, the sizes, whether it is large work, and the numbers that are set on it (none yet).
+        Returns the kernel, its set_arg, the sizes, whether it is large work, and the numbers set on it (none yet).
         """
         self._refuse_fork()
         large = launch.work >= CROSSOVER
@@ -251,7 +253,7 @@ class Device:
         prepared = self._threads.__dict__.setdefault("prepared", {})
         if len(prepared) >= _PREPARED_KEPT:
             prepared.clear()
-        prepared[launch] = [kernel, size, local, large, None]
+        prepared[launch] = [kernel, kernel.set_arg, size, local, large, None]
         return prepared[launch]
 
     def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:

@@ -16,6 +16,7 @@ import numpy as np
 from netcl.errors import ArgumentError, IndexingError, ShapeError
 
 Shape = tuple[int, ...]
+_GRANULE = 256  # bytes: a multiple of the widest vector
 
 CTYPES = {
     np.dtype(np.float32): "float",
@@ -36,7 +37,7 @@ CTYPES = {
 class Layout:
     """Shape, strides (bytes), dtype and offset (bytes) of an array in a buffer. Interned: equal ones are one object."""
 
-    __slots__ = ("contiguous", "dtype", "nbytes", "ndim", "offset", "shape", "size", "strides")
+    __slots__ = ("contiguous", "dtype", "nbytes", "ndim", "offset", "room", "shape", "size", "strides")
 
     def __init__(self, shape: Shape, strides: Shape, dtype: np.dtype, offset: int) -> None:
         self.shape = shape
@@ -46,6 +47,7 @@ class Layout:
         self.ndim = len(shape)
         self.size = math.prod(shape)
         self.nbytes = self.size * dtype.itemsize
+        self.room = room(self.nbytes)
         self.contiguous = self.size == 0 or _in_row_order(shape, strides, dtype.itemsize)
 
     def __repr__(self) -> str:
@@ -60,6 +62,15 @@ class Layout:
     def element_offset(self) -> int:
         """Offset counted in elements."""
         return self.offset // self.dtype.itemsize
+
+
+def room(nbytes: int) -> int:
+    """Return how many bytes are allocated for `nbytes`: whole vectors, so that no load crosses the end of a buffer.
+
+    >>> room(4), room(257)
+    (256, 512)
+    """
+    return (nbytes + _GRANULE - 1) // _GRANULE * _GRANULE or _GRANULE
 
 
 def _in_row_order(shape: Shape, strides: Shape, itemsize: int) -> bool:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyopencl as cl
 from pyopencl.tools import DeferredAllocator, ImmediateAllocator, MemoryPool, PooledBuffer
 
 from netcl.errors import DeviceError
-
-_GRANULE = 256  # bytes; a whole number of the widest vector loads, so that none crosses the end of a buffer
+from netcl.layout import room
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,22 @@ class Pool:
         self._name = name
         # Touching fresh memory enqueues a command. Beside another thread's blocking copy on the same queue that ended
         # in a segmentation fault in 7 of 32 runs of a test on an H200 (NVIDIA's OpenCL), under the lock in 0 of 32.
-        self._lock = lock if gpu else None
+        self._lock = lock
+        self.take: Callable[[int], PooledBuffer] = self._take_locked if gpu else self._pool.allocate
+        """Return a buffer of so many bytes, which `layout.room` has rounded, or raise what pyopencl raises."""
+
+    def _take_locked(self, nbytes: int) -> PooledBuffer:
+        with self._lock:
+            return self._pool.allocate(nbytes)
 
     def allocate(self, nbytes: int) -> PooledBuffer:
         """Return a buffer of at least `nbytes` bytes, rounded up; its content is whatever was there.
 
         Raises: DeviceError if the device has not that much memory.
         """
-        rounded = (nbytes + _GRANULE - 1) // _GRANULE * _GRANULE or _GRANULE
+        rounded = room(nbytes)
         try:
-            if self._lock is None:
-                return self._pool.allocate(rounded)
-            with self._lock:
-                return self._pool.allocate(rounded)
+            return self.take(rounded)
         except (cl.MemoryError, cl.LogicError) as error:  # LogicError: larger than one allocation may be
             raise DeviceError(f"{self._name} has no {rounded:,} bytes free for a tensor ({error})") from None
         except TypeError:  # what pyopencl says of 2⁶⁴ and more

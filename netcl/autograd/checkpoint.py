@@ -102,5 +102,5 @@ class Rerun:
                     "the function again would differentiate another function"
                 )
         out = self.run()
-        found = {node: g for node, g in pull_back(out, g, create_graph=create_graph, targets=self.inputs)}
+        found = pull_back(out, g, create_graph=create_graph, targets=self.inputs)
         return [found.get(node) for node in self.inputs]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -18,14 +18,13 @@ import numpy as np
 
 from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
-from netcl.autograd.pullback import released
+from netcl.autograd.pullback import RowPullback, check_by_hand, released
 from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.traced import settled
 from netcl.autograd.wrapped import Wrapped
-from netcl.errors import DeviceError, DTypeError, GradFnError, GraphError, ShapeError
+from netcl.errors import DeviceError, DTypeError, GraphError, ShapeError
 from netcl.kernels import evaluate
-from netcl.methods import ArrayMethods
 from netcl.ops.elementwise import add
 from netcl.tensor import Tensor
 
@@ -57,10 +56,10 @@ class Node(Wrapped):
     operands: tuple[Any, ...] = ()
     attrs: dict[str, Any] | None = None
     site: Site | None = None
+    scope: Scope | None = None  # the named part of a model that it was made in
     index: int = field(default_factory=_created.__next__)
     pass_id: int = 0
     level: int = 0  # which of the nested transforms it belongs to (see transforms.py)
-    scope: Scope | None = None  # the named part of a model that it was made in
 
     @property
     def lower(self) -> Any:
@@ -144,13 +143,7 @@ class Tape:
         if not isinstance(loss.value, Tensor):
             raise GraphError(f"{loss!r} is of a transform, inside another graph that backward cannot reach: return it")
         seed = _seed(loss, grad, create_graph)
-        results: list[tuple[Node, Any]] = []
-        for node, g in pull_back(loss, seed, create_graph=create_graph):
-            if node.grad_fn is not None:
-                results.append((node, g if self.retain_grads else None))
-            elif g is not None:
-                results.append((node, g))
-        _commit(results)
+        _commit(pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads))
         self._last = loss
         self._roots.add(loss)
         queue = loss.value.device.queue
@@ -168,35 +161,46 @@ class Tape:
 
 
 def pull_back(
-    root: Node, seed: Any, *, create_graph: bool = False, targets: Collection[Node] = ()
-) -> Iterator[tuple[Node, Any]]:
-    """Yield the nodes below `root`, newest first, each with its cotangent, None where every path to it is cut.
+    root: Node, seed: Any, *, create_graph: bool = False, targets: Collection[Node] = (), retain: bool = False,
+    visit: Callable[[Node], None] | None = None,
+) -> dict[Node, Any]:  # fmt: skip
+    """Return the cotangents of the nodes below `root`; None for a node that every path to is cut.
 
-    With `targets` only the paths to them are walked, and none beyond them.
+    Those of leaves and targets are kept, with `retain` those of all. With `targets` only the paths to them are walked,
+    and none beyond them. `visit` is called with each node, newest first, before it is asked for its contributions.
     """
     ends = set(targets)
     cotangents: dict[Node, Any] = {root: seed}
     made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
-    for node in reversed(_towards(build_topo(root), ends) if ends else build_topo(root)):
-        g = cotangents.pop(node, None)
-        yield node, g
-        if g is None or node.grad_fn is None or node in ends:
+    anomalies = modes.anomaly
+    order = build_topo(root)
+    for node in reversed(_towards(order, ends) if ends else order):
+        if visit is not None:
+            visit(node)
+        g = cotangents.setdefault(node, None)
+        grad_fn: Any = node.grad_fn
+        if g is None or grad_fn is None or (ends and node in ends):
             continue
-        contributions = _contributions(node, g, create_graph)
-        if modes.anomaly:
+        if type(grad_fn) is RowPullback and type(g) is Tensor and not create_graph:
+            contributions = grad_fn.vjp.pull(g, grad_fn.out, grad_fn.saved)
+        else:
+            contributions = _ask(node, g, create_graph)
+        if anomalies:
             anomaly.check_backward(node, g, contributions)
-        for parent, contribution in zip(node.parents, contributions, strict=True):
+        if not retain:
+            cotangents[node] = None
+        for parent, contribution in zip(node.parents, contributions):  # noqa: B905 - counted where they were made
             if contribution is None:
                 continue
-            sum_so_far = cotangents.get(parent)
-            if sum_so_far is None:
+            if parent not in cotangents:
                 cotangents[parent] = contribution
-            elif parent in made and type(contribution) is Tensor and not modes.anomaly:  # the op looks for anomalies
-                add_inplace(sum_so_far, contribution)
+            elif parent in made and type(contribution) is Tensor and not anomalies:  # the op looks for anomalies
+                add_inplace(cotangents[parent], contribution)
             else:
-                total = cotangents[parent] = sum_so_far + contribution
+                total = cotangents[parent] = cotangents[parent] + contribution
                 if type(total) is Tensor and not create_graph:
                     made.add(parent)
+    return cotangents
 
 
 def _towards(order: list[Node], ends: set[Node]) -> list[Node]:
@@ -208,27 +212,15 @@ def _towards(order: list[Node], ends: set[Node]) -> list[Node]:
     return [node for node in order if node in reaching]
 
 
-def _contributions(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+def _ask(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
     """Ask a node what it sends back to each of its parents."""
     grad_fn: Any = node.grad_fn
     if create_graph and not hasattr(grad_fn, "with_graph"):
         raise GraphError(f"{node.op_name}: the grad_fn of a node made by hand gives no graph; use apply_op")
     contributions = grad_fn.with_graph(g, node) if create_graph else grad_fn(g)
     if not hasattr(grad_fn, "with_graph"):
-        _check_by_hand(node, contributions)
+        check_by_hand(node, contributions)
     return contributions
-
-
-def _check_by_hand(node: Node, contributions: Any) -> None:
-    """Refuse what the grad_fn of a node made by hand gives, unless it fits the parents; apply_op's checks its own."""
-    listed = isinstance(contributions, (list, tuple))
-    if not listed or len(contributions) != len(node.parents):
-        came = len(contributions) if listed else f"a {type(contributions).__name__} as"
-        raise GradFnError(f"{node.op_name}: grad_fn gave {came} gradients for {len(node.parents)} parents")
-    for parent, c in zip(node.parents, contributions, strict=True):
-        if c is not None and not (isinstance(c, ArrayMethods) and (c.shape, c.dtype) == (parent.shape, parent.dtype)):
-            came = f"{c.shape} {c.dtype}" if isinstance(c, ArrayMethods) else type(c).__name__
-            raise GradFnError(f"{node.op_name}: grad_fn gave {came} for a parent of {parent.shape} {parent.dtype}")
 
 
 def _what(x: Any) -> str:
@@ -251,14 +243,20 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
     return Node(seed, name="seed") if create_graph and isinstance(seed, Tensor) else seed
 
 
-def _commit(results: Sequence[tuple[Node, Any]]) -> None:
+def _commit(grads: dict[Node, Any]) -> None:
     number = next(_passes)
     with _leaves:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
-        sums = [node.grad + g if node.grad_fn is None and node.grad is not None else g for node, g in results]
-        for (node, _), total in zip(results, sums, strict=True):
-            node.grad = total  # None where this pass kept or sent nothing: one of an earlier pass must not stay
-            node.pass_id = number if total is not None else 0
+        for node, g in grads.items():
+            if node.grad_fn is None and node.grad is not None and g is not None:
+                grads[node] = node.grad + g
+        for node, g in grads.items():
+            if g is not None:
+                node.grad = g
+                node.pass_id = number
+            elif node.grad_fn is not None:  # this pass kept or sent nothing: one of an earlier pass must not stay
+                node.grad = None
+                node.pass_id = 0
 
 
 def build_topo(root: Node) -> list[Node]:
@@ -267,13 +265,14 @@ def build_topo(root: Node) -> list[Node]:
     A node is made after its parents, so the order of creation is such an order; no recursion is needed.
     """
     seen = {root}
-    stack = [root]
-    while stack:
-        for parent in stack.pop().parents:
+    found = [root]
+    for node in found:  # which grows meanwhile
+        for parent in node.parents:
             if parent not in seen:
                 seen.add(parent)
-                stack.append(parent)
-    return sorted(seen, key=attrgetter("index"))
+                found.append(parent)
+    found.sort(key=attrgetter("index"))
+    return found
 
 
 def next_index() -> int:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from netcl.autograd.binary import operator, reflected
+from netcl.autograd.pullback import NO_ATTRS
 from netcl.autograd.record import record
 from netcl.errors import DTypeError
 from netcl.methods import ArrayMethods
-from netcl.ops import COMPOSITES, OPS
+from netcl.ops import COMPOSITES, OPS, Row
 from netcl.ops.indexing import frozen
 
-_NO_ATTRS: dict[str, Any] = {}  # one for all, so never written to
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 _UNARY = {"neg": "neg", "abs": "abs"}
@@ -31,12 +32,16 @@ _COMPOSITE_METHODS = (
 
 def _forward(name: str) -> Callable[[Any, Any], Any]:
     op = OPS[name]
-    return lambda self, other: record(op, (self, other), _NO_ATTRS)
+    if isinstance(op, Row):
+        return operator(op)
+    return lambda self, other: record(op, (self, other), NO_ATTRS)
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
     op = OPS[name]
-    return lambda self, other: record(op, (other, self), _NO_ATTRS)
+    if isinstance(op, Row):
+        return reflected(op)
+    return lambda self, other: record(op, (other, self), NO_ATTRS)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:

@@ -13,9 +13,12 @@ from netcl.autograd.modes import recording
 from netcl.errors import GradFnError, GraphError
 from netcl.methods import ArrayMethods
 from netcl.ops import Op, Row
-from netcl.ops.rows import interpret_expr, local, pull, unbroadcast
+from netcl.ops.rows import RowVJP, interpret_expr, local, row_vjp, unbroadcast
 from netcl.ops.shape import astype
 from netcl.tensor import Tensor
+
+NO_ATTRS: dict[str, Any] = {}
+"""The static parameters of an op that has none: one for all, so never written to."""
 
 
 class OpPullback:
@@ -38,7 +41,7 @@ class OpPullback:
         if not self.plain or type(g) is not Tensor:
             return self._by_ops(g, self.out, self.saved)
         if isinstance(op, Row):
-            return [pull(op, op.args[i], g, self.out, self.saved) for i in self.wanted]
+            return row_vjp(op, self.saved, self.wanted).pull(g, self.out, self.saved)
         return self._by_rules(g, self.out, self.saved)
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:
@@ -65,6 +68,33 @@ class OpPullback:
     def _by_rules(self, g: Any, out: Any, operands: Sequence[Any]) -> list[Any]:
         rule, attrs = self.op.rule, self.attrs
         return [_typed(rule(i)(g, out, *operands, **attrs), operands[i]) for i in self.wanted]
+
+
+class RowPullback(OpPullback):
+    """That of a row on tensors and numbers: its kernel is chosen by the layouts alone, which `vjp` stands for."""
+
+    __slots__ = ("vjp",)
+
+    attrs = NO_ATTRS  # type: ignore[assignment]  # what all have in common stands in the class
+    plain = True  # type: ignore[assignment]
+
+    def __init__(self, vjp: RowVJP, saved: Sequence[Any], out: Tensor) -> None:
+        self.vjp = vjp
+        self.saved = saved
+        self.out = out
+
+    @property
+    def op(self) -> Row:  # type: ignore[override]
+        """The row."""
+        return self.vjp.row
+
+    @property
+    def wanted(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Which operands are parents."""
+        return self.vjp.wanted
+
+    def __call__(self, g: Any) -> list[Any]:
+        return self.vjp.pull(g, self.out, self.saved) if type(g) is Tensor else self._by_ops(g, self.out, self.saved)
 
 
 def _typed(g: Any, operand: Any) -> Any:
@@ -156,6 +186,18 @@ class CustomPullback:
             )
         if result.dtype != dtype:
             raise GradFnError(f"{self._name}: grad_fn returned {result.dtype} for argument {i}, which is {dtype}")
+
+
+def check_by_hand(node: Any, contributions: Any) -> None:
+    """Refuse what the grad_fn of a node made by hand gives, unless it fits the parents; apply_op's checks its own."""
+    listed = isinstance(contributions, (list, tuple))
+    if not listed or len(contributions) != len(node.parents):
+        came = len(contributions) if listed else f"a {type(contributions).__name__} as"
+        raise GradFnError(f"{node.op_name}: grad_fn gave {came} gradients for {len(node.parents)} parents")
+    for parent, c in zip(node.parents, contributions, strict=True):
+        if c is not None and not (isinstance(c, ArrayMethods) and (c.shape, c.dtype) == (parent.shape, parent.dtype)):
+            came = f"{c.shape} {c.dtype}" if isinstance(c, ArrayMethods) else type(c).__name__
+            raise GradFnError(f"{node.op_name}: grad_fn gave {came} for a parent of {parent.shape} {parent.dtype}")
 
 
 class _OnceDifferentiable:

@@ -11,13 +11,13 @@ from netcl.autograd import anomaly
 from netcl.autograd.dual import Dual
 from netcl.autograd.engine import Node, Tape
 from netcl.autograd.modes import modes
-from netcl.autograd.pullback import CustomPullback, OpPullback
+from netcl.autograd.pullback import NO_ATTRS, CustomPullback, OpPullback, RowPullback
 from netcl.autograd.push import push, push_custom
 from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
 from netcl.errors import ArgumentError
 from netcl.ops import Op, Row
-from netcl.ops.rows import run
+from netcl.ops.rows import one_device
 from netcl.ops.table import interpret
 from netcl.tensor import Tensor
 
@@ -28,6 +28,8 @@ _ROW_OPERANDS = (*_ARRAYS, float, int)
 
 def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run an op; return a Node if recording is on and some argument is a Node that requires grad, else a Tensor."""
+    if type(op) is Row and not attrs:
+        return record_row(op, args)
     values: list[Any] = []
     parents: list[Node] = []
     wanted: list[int] = []
@@ -37,25 +39,68 @@ def record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if kind is Node:
             if x.level:
                 return _record_coerced(op, args, attrs)
-            arrays = True
             values.append(x.value)
             if x.requires_grad:
                 parents.append(x)
                 wanted.append(place)
-        else:
-            arrays = arrays or kind is Tensor
-            if kind is not Tensor and (kind not in _NUMBERS or not isinstance(op, Row)):
-                return _record_coerced(op, args, attrs)
+        elif kind is Tensor:
             values.append(x)
+        else:
+            return _record_coerced(op, args, attrs)
         place += 1
+        arrays = True
     if not arrays:
         return _record_coerced(op, args, attrs)
-    out = run(op, values) if isinstance(op, Row) else op.function(*values, **attrs)
+    out = op.function(*values, **attrs)
     if not parents or not modes.recording or out.layout.dtype.kind != "f":
         if modes.anomaly:
             anomaly.check_forward(op.name, out, values, here())
         return out
     return make_node(out, OpPullback(op, values, out, attrs, wanted, True), parents, op.name, args, attrs)
+
+
+def record_row(row: Row, args: tuple[Any, ...]) -> Any:
+    """Run a row of the table, as `record` does: the way that most ops take, so one loop does all that is needed."""
+    values: list[Any] = []
+    buffers: list[Any] = []
+    key: list[Any] = []
+    parents: list[Node] = []
+    device: Any = None
+    wanted, bit = 0, 1
+    for x in args:
+        kind = type(x)
+        if kind is Node:
+            if x.level:
+                return _record_coerced(row, args, NO_ATTRS)
+            if x.requires_grad:
+                parents.append(x)
+                wanted += bit
+            x = x.value
+        elif kind is not Tensor:
+            if kind not in _NUMBERS:
+                return _record_coerced(row, args, NO_ATTRS)
+            values.append(x)
+            key.append(kind)
+            bit += bit
+            continue
+        values.append(x)
+        buffers.append(x.buffer)
+        key.append(x.layout)
+        if x.device is not device:
+            device = x.device if device is None else one_device(row.name, values)
+        bit += bit
+    if device is None:
+        return _record_coerced(row, args, NO_ATTRS)
+    signature = tuple(key)
+    case = row.cases.get(signature) or row.case(signature, values)
+    out = case.run(device, values, buffers)
+    mode = modes.__dict__  # the thread's own, looked up once
+    if not parents or not case.differentiable or not mode["recording"]:
+        if mode["anomaly"]:
+            anomaly.check_forward(row.name, out, values, here())
+        return out
+    vjp = case.vjps.get(wanted) or case.vjp(wanted)
+    return make_node(out, RowPullback(vjp, values, out), parents, row.name, args, NO_ATTRS)
 
 
 def _record_coerced(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -122,20 +167,19 @@ def make_node(
     tape: Tape | None = None, level: int = 0,
 ) -> Node:  # fmt: skip
     """Make the node of an op's result; an ordinary one goes onto the innermost tape, or onto `tape`."""
-    trace, site = None, here()
-    if modes.anomaly:
+    mode = modes.__dict__  # the thread's own, looked up once
+    trace, site = None, here(3)
+    if mode["anomaly"]:
         trace = anomaly.stack()
         anomaly.check_forward(name, out, args, site)
-    node = Node(out, grad_fn, parents, None, True, name, trace, None, args, attrs, site)
-    if modes.scope is not None:
-        node.scope = modes.scope
+    node = Node(out, grad_fn, parents, None, True, name, trace, None, args, attrs, site, mode["scope"])
     if level:
         node.level = level
         return node  # a tape records the user's own graph, not those of transforms
-    tapes = modes.tapes
-    target = tape or (tapes[-1] if tapes else None)
-    if target is not None:
-        target.nodes.append(node)
+    if tape is not None:
+        tape.nodes.append(node)
+    elif mode["tapes"]:
+        mode["tapes"][-1].nodes.append(node)
     return node
 
 

@@ -11,6 +11,10 @@ from netcl import notebook
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _inside: dict[str, bool] = {}  # file name -> whether it is part of netcl
+# One Site for each place, however often a loop comes by: objects of one node less for the collector. By the code's id,
+# since hashing code is slow; its sites keep it alive, so that no other gets that id.
+_sites: dict[int, dict[int, Site]] = {}
+_CODES_KEPT = 4096
 
 
 class Site:
@@ -54,22 +58,31 @@ class Site:
         return linecache.getline(self.filename, self.line).strip()
 
 
-def here() -> Site | None:
-    """Return the innermost place outside netcl on this thread's stack.
+def here(depth: int = 1) -> Site | None:
+    """Return the innermost place outside netcl on this thread's stack, of which `depth` calls are inside for sure.
 
     >>> here().line >= 1
     True
     """
-    frame = sys._getframe(1)
+    frame = sys._getframe(depth)
+    sites = _sites.get(id(frame.f_code))
+    if sites is not None and (site := sites.get(frame.f_lasti)) is not None:
+        return site
     while frame is not None:
         name = frame.f_code.co_filename
         inside = _inside.get(name)
         if inside is None:
             inside = _inside[name] = is_inside(name)
         if not inside:
-            return Site(frame.f_code, frame.f_lasti)
+            return _keep(Site(frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return None
+
+
+def _keep(site: Site) -> Site:
+    if len(_sites) >= _CODES_KEPT:
+        _sites.clear()
+    return _sites.setdefault(id(site.code), {}).setdefault(site.instruction, site)
 
 
 def is_inside(filename: str) -> bool:

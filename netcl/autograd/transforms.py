@@ -50,8 +50,8 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         seed = _like("pullback", v, result)
         if not mine:
             return tuple(_zeros_like(value) for value in values)
-        found = {node: g for node, g in pull_back(out, seed, targets=leaves) if g is not None}
-        return tuple(found[leaf] if leaf in found else _zeros_like(leaf.value) for leaf in leaves)
+        found = pull_back(out, seed, targets=leaves)
+        return tuple(_zeros_like(leaf.value) if found.get(leaf) is None else found[leaf] for leaf in leaves)
 
     return _outside(result), pullback
 

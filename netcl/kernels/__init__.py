@@ -4,10 +4,10 @@ A kernel here reads operands that have a `layout` (netcl.layout) and a `buffer`,
 tensors or graphs.
 """
 
-from netcl.kernels.elementwise import Formula, Plan, evaluate, execute, prepare
+from netcl.kernels.elementwise import Formula, Plan, evaluate, prepare
 from netcl.kernels.matmul import matmul
 from netcl.kernels.random import random
 from netcl.kernels.reduce import REDUCTIONS, reduce
 from netcl.kernels.scan import scan
 
-__all__ = ["REDUCTIONS", "Formula", "Plan", "evaluate", "execute", "matmul", "prepare", "random", "reduce", "scan"]
+__all__ = ["REDUCTIONS", "Formula", "Plan", "evaluate", "matmul", "prepare", "random", "reduce", "scan"]

@@ -1,10 +1,10 @@
-"""One kernel per elementwise expression and pattern of operands: a work-item per element, broadcasting by strides."""
+"""One kernel per elementwise formula and pattern of operands: a work-item per element, broadcasting by strides."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pyopencl.tools import PooledBuffer
@@ -19,33 +19,55 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _PLANS_KEPT = 4096  # per formula; shapes that change at every step would otherwise pile up
 
 
-class Plan(NamedTuple):
+class Plan:
     """A prepared launch, and how the numbers among the operands are passed to it."""
 
-    launch: Launch
-    work: np.dtype
-    numeric: bool  # whether some operand is a number
-    conditions: frozenset[int]
-    range: float  # floats up to here are passed as they are
+    __slots__ = ("conditions", "launch", "numeric", "range", "work")
+
+    def __init__(self, launch: Launch, work: np.dtype, numeric: Sequence[int], conditions: frozenset[int]) -> None:
+        self.launch = launch
+        self.work = work
+        self.numeric = tuple(numeric)  # which operands are numbers
+        self.conditions = conditions.intersection(numeric)
+        self.range = float(np.finfo(work).max) if work.kind == "f" else -1.0  # floats up to here pass as they are
+
+    def execute(self, device: Device, operands: Sequence[Operand | int | float], results: list[PooledBuffer]) -> None:
+        """Launch on operands that fit, into one buffer for each expression, with room for its result (not empty)."""
+        buffers = [*results, *[x.buffer for x in operands if not isinstance(x, (int, float))]]
+        device.run(self.launch, buffers, self.numbers(operands) if self.numeric else ())
+
+    def numbers(self, operands: Sequence[Any]) -> list[int | float]:
+        """Return the numbers among the operands as the kernel takes them."""
+        numbers: list[Any] = []
+        for place in self.numeric:
+            x = operands[place]
+            if type(x) is not float or not self.range >= x >= -self.range or place in self.conditions:
+                x = _number(bool(x) if place in self.conditions else x, self.work)
+            numbers.append(x)
+        return numbers
 
 
 class Formula:
-    """An expression that can be run on a device, with the plans of the launches seen so far.
+    """Expressions that one kernel computes on a device, with the plans of the launches seen so far.
 
-    `variables` gives the order in which operands are passed, `conditions` which of them only choose: those are not
-    converted to the dtype of the computation, in which 0.5 or 256 could become 0.
+    Each expression has a result of its own, all of one layout. `variables` is the order in which operands are passed;
+    `conditions` are those that only choose: they are not converted to the dtype of the computation, in which 0.5 or
+    256 could become 0.
     """
 
-    __slots__ = ("conditions", "expr", "plans", "variables")
+    __slots__ = ("conditions", "exprs", "plans", "variables")
 
-    def __init__(self, expression: ex.Expr, variables: Sequence[str] | None = None) -> None:
-        self.expr = expression
-        self.variables = tuple(ex.variables(expression) if variables is None else variables)
-        self.conditions = frozenset(i for i, name in enumerate(self.variables) if _only_chooses(name, expression))
+    def __init__(self, *exprs: ex.Expr, variables: Sequence[str] | None = None) -> None:
+        self.exprs = exprs
+        names = dict.fromkeys(name for e in exprs for name in ex.variables(e))
+        self.variables = tuple(names if variables is None else variables)
+        self.conditions = frozenset(
+            i for i, name in enumerate(self.variables) if all(_only_chooses(name, e) for e in exprs)
+        )
         self.plans: dict[Any, Plan] = {}
 
     def __repr__(self) -> str:
-        return f"Formula({ex.to_text(self.expr)})"
+        return f"Formula({', '.join(map(ex.to_text, self.exprs))})"
 
 
 def _only_chooses(name: str, e: ex.Expr) -> bool:
@@ -75,7 +97,7 @@ def evaluate(
     if not out.size:
         return buffer
     plan = prepare(formula, [None if isinstance(x, (int, float)) else x.layout for x in operands], out, work)
-    execute(device, plan, operands, buffer)
+    plan.execute(device, operands, [buffer])
     return buffer
 
 
@@ -88,26 +110,6 @@ def prepare(formula: Formula, layouts: Sequence[Layout | None], out: Layout, wor
             formula.plans.clear()
         plan = formula.plans[key] = _plan(formula, layouts, out, work)
     return plan
-
-
-def execute(device: Device, plan: Plan, operands: Sequence[Operand | int | float], buffer: PooledBuffer) -> None:
-    """Launch a plan on operands that fit it, into a buffer that has room for the result (which is not empty)."""
-    if not plan.numeric:
-        device.run(plan.launch, [buffer, *[x.buffer for x in operands]])  # type: ignore[union-attr]
-        return
-    buffers: list[Any] = [buffer]
-    numbers: list[Any] = []
-    place = 0
-    for x in operands:
-        if isinstance(x, (int, float)):
-            if type(x) is float and plan.range >= x >= -plan.range and place not in plan.conditions:
-                numbers.append(x)
-            else:
-                numbers.append(_number(bool(x) if place in plan.conditions else x, plan.work))
-        else:
-            buffers.append(x.buffer)
-        place += 1
-    device.run(plan.launch, buffers, numbers)
 
 
 def _number(value: float, work: np.dtype) -> int | float:
@@ -152,10 +154,10 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
     source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), scattered)
     count = layouts.count(None)
     number = np.uint8 if work.kind == "b" else work.type
-    arg_types = (*[None] * (1 + len(layouts) - count), *[number] * count)
+    arg_types = (*[None] * (len(formula.exprs) + len(layouts) - count), *[number] * count)
     launch = Launch(source, "elementwise", arg_types, tuple(statics), out.size, out.size)
-    largest = float(np.finfo(work).max) if work.kind == "f" else -1.0
-    return Plan(launch, work, count > 0, formula.conditions, largest)
+    numeric = [i for i, layout in enumerate(layouts) if layout is None]
+    return Plan(launch, work, numeric, formula.conditions)
 
 
 def _access(layout: Layout | None, out: Layout, scattered: bool) -> str:
@@ -202,16 +204,19 @@ def _source(
             place = f"o{i} + {dot('i', steps)}"
         kept = ctype(layout.dtype) if i in formula.conditions else t
         loads.append(f"const {kept} v{i} = ({kept})p{i}[{place}];")
-    body = ex.to_c(formula.expr, t, {name: f"v{i}" for i, name in enumerate(formula.variables)})
-    store = f"({body}) != 0" if out.kind == "b" else f"({ctype(out)})({body})"
+    outs = ["out"] if len(formula.exprs) == 1 else [f"out{i}" for i in range(len(formula.exprs))]
+    stores = []
+    for name, e in zip(outs, formula.exprs, strict=True):
+        body = ex.to_c(e, t, {name: f"v{i}" for i, name in enumerate(formula.variables)})
+        stores.append(f"{name}[{target}] = " + (f"({body}) != 0;" if out.kind == "b" else f"({ctype(out)})({body});"))
     dtypes = [out, work, *(layout.dtype for layout in layouts if layout is not None)]
-    lines = "\n    ".join(loads)
+    lines = "\n    ".join([*loads, *stores])
+    results = [f"__global {ctype(out)}* {name}" for name in outs]
     return f"""{preamble(dtypes)}
-__kernel void elementwise(__global {ctype(out)}* out, {", ".join([*buffers, *numbers, *tail])})
+__kernel void elementwise({", ".join([*results, *buffers, *numbers, *tail])})
 {{
     const long i = get_global_id(0);
     if (i >= n) return;
     {lines}
-    out[{target}] = {store};
 }}
 """

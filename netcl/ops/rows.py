@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
 from netcl import layout as lay
+from netcl.device import Device, Launch
 from netcl.errors import DeviceError, DTypeError
-from netcl.kernels import Formula, Plan, execute, prepare
+from netcl.kernels import Formula, Plan, prepare
 from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import BOOL, FLOAT64, common
 from netcl.ops.table import OPS, Op
 from netcl.tensor import Tensor, check_dtype
 
 G = ex.Var("g")
+_CASES_KEPT = 4096  # shapes that change at every call would otherwise pile up
 
 
 class Row(Op):
@@ -39,7 +42,53 @@ class Row(Op):
         self.returns_bool = False
         self.mask: str | None = None
         self.note = ""
-        self.plans: dict[Any, tuple[Layout, Plan, bool]] = {}
+        self.cases: dict[tuple[Any, ...], Case] = {}
+
+    def case(self, key: tuple[Any, ...], operands: Sequence[Tensor | int | float]) -> Case:
+        """Return what is known of operands like these: `key` has the layout of each tensor, the type of each number.
+
+        Raises:  ShapeError or DTypeError if the row cannot be computed for them
+        """
+        found = self.cases.get(key)
+        if found is None:
+            if len(self.cases) >= _CASES_KEPT:
+                self.cases.clear()
+            found = self.cases[key] = Case(self, operands)
+        return found
+
+
+class Case:
+    """A row on operands of given layouts: what only these decide, worked out once."""
+
+    __slots__ = ("differentiable", "layouts", "ordinary", "out", "plan", "row", "vjps", "widens")
+
+    def __init__(self, row: Row, operands: Sequence[Tensor | int | float]) -> None:
+        self.row = row
+        self.out, work = _signature(row, operands)
+        self.layouts = [x.layout if isinstance(x, Tensor) else None for x in operands]
+        self.differentiable = self.out.dtype.kind == "f"
+        # No operand is as wide as the result, so its device was not asked whether it can do that.
+        self.widens = work == FLOAT64 and not any(x is not None and x.dtype == FLOAT64 for x in self.layouts)
+        self.plan = prepare(row.formula, self.layouts, self.out, work)
+        self.ordinary = self.out.size > 0 and not self.widens and not self.plan.numeric
+        self.vjps: dict[int, RowVJP] = {}
+
+    def run(self, device: Device, operands: Sequence[Tensor | int | float], buffers: list[PooledBuffer]) -> Tensor:
+        """Launch the forward kernel. `buffers` are those of the tensors among the operands, in their order."""
+        out, plan = self.out, self.plan
+        if self.widens:
+            check_dtype(plan.work, device)
+        buffer = device.pool.allocate(out.nbytes)
+        if out.size:
+            device.run(plan.launch, [buffer, *buffers], plan.numbers(operands) if plan.numeric else ())
+        return Tensor(out, buffer, device)
+
+    def vjp(self, wanted: int) -> RowVJP:
+        """Return the pullback to the operands whose bits are set in `wanted` (1 is the first)."""
+        found = self.vjps.get(wanted)
+        if found is None:
+            found = self.vjps[wanted] = RowVJP(self, tuple(i for i in range(len(self.layouts)) if wanted >> i & 1))
+        return found
 
 
 def elementwise(
@@ -94,38 +143,26 @@ def _describe(row: Row, expression: str, partials: Mapping[str, str]) -> str:
 
 def run(row: Row, operands: Sequence[Tensor | int | float]) -> Tensor:
     """Run a row's forward kernel on tensors and numbers (at least one tensor)."""
-    device: Any = None
-    key: list[Any] = []
-    for x in operands:
-        if type(x) is Tensor:
-            key.append(x.layout)
-            if x.device is not device:
-                if device is not None:
-                    raise DeviceError(f"{row.name}: the operands are on two devices, {device.name} and {x.device.name}")
-                device = x.device
-        else:
-            key.append(type(x))
-    signature = tuple(key)
-    found = row.plans.get(signature)
-    if found is None:
-        found = row.plans[signature] = _prepare(row, operands)
-    out, plan, widens = found
-    if widens:
-        check_dtype(plan.work, device)
-    buffer = device.pool.allocate(out.nbytes)
-    if out.size:
-        execute(device, plan, operands, buffer)
-    return Tensor(out, buffer, device)
+    device = one_device(row.name, operands)
+    buffers = [x.buffer for x in operands if isinstance(x, Tensor)]
+    return row.case(_key(operands), operands).run(device, operands, buffers)
 
 
-def _prepare(row: Row, operands: Sequence[Any]) -> tuple[Layout, Plan, bool]:
-    """Return what only the layouts decide: the result's, the plan, and whether no operand is as wide as the result."""
-    if len(row.plans) >= 4096:  # shapes that change at every call would otherwise pile up
-        row.plans.clear()
-    out, work = _signature(row, operands)
-    layouts = [x.layout if isinstance(x, Tensor) else None for x in operands]
-    widens = work == FLOAT64 and not any(layout is not None and layout.dtype == FLOAT64 for layout in layouts)
-    return out, prepare(row.formula, layouts, out, work), widens
+def row_vjp(row: Row, operands: Sequence[Any], wanted: Sequence[int]) -> RowVJP:
+    """Return the pullback of a row on such tensors and numbers, to the operands whose numbers are `wanted`."""
+    return row.case(_key(operands), operands).vjp(sum(1 << i for i in wanted))
+
+
+def _key(operands: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([x.layout if type(x) is Tensor else type(x) for x in operands])
+
+
+def one_device(name: str, operands: Sequence[Any]) -> Device:
+    """Return the device that all tensors among the operands are on."""
+    devices = list(dict.fromkeys(x.device for x in operands if isinstance(x, Tensor)))
+    if len(devices) > 1:
+        raise DeviceError(f"{name}: the operands are on two devices, {' and '.join(one.name for one in devices)}")
+    return devices[0]
 
 
 def _signature(row: Row, operands: Sequence[Any]) -> tuple[Layout, np.dtype]:
@@ -146,51 +183,113 @@ def local(row: Row, arg: str) -> ex.Expr:
     return ex.simplify(row.partials[arg])
 
 
-class _Pullback:
-    """g · ∂out/∂arg as a formula, and where its operands come from: g, out, or the operand of the row by number."""
+class RowVJP:
+    """How a cotangent is pulled back through a row, in one kernel, to the operands that are wanted.
 
-    __slots__ = ("formula", "identity", "index", "plans", "sources")
+    Math:    x_bar = unbroadcast(g · ∂out/∂x)
+    Shapes:  g and out (*S); each result has its operand's shape and dtype
+    """
 
-    def __init__(self, row: Row, arg: str) -> None:
-        self.formula = Formula(ex.simplify(ex.Call("mul", (G, local(row, arg)))))
-        self.identity = self.formula.expr == G
-        self.index = row.args.index(arg)
-        places = {"g": -2, "out": -1} | {name: i for i, name in enumerate(row.args)}
-        self.sources = tuple(places[name] for name in self.formula.variables)
-        self.plans: dict[Any, tuple[Layout, Plan]] = {}
+    __slots__ = ("case", "plans", "row", "shortest", "wanted")
+
+    def __init__(self, case: Case, wanted: tuple[int, ...]) -> None:
+        self.case = case
+        self.row = case.row
+        self.wanted = wanted
+        self.plans: dict[Layout, list[_Step]] = {}
+        # What most steps come down to, a launch that reads tensors and writes one result; by the cotangent's layout.
+        self.shortest: dict[Layout, tuple[Launch, Layout, tuple[int, ...]]] = {}
+
+    def pull(self, g: Tensor, out: Tensor, operands: Sequence[Any]) -> list[Any]:
+        """Return one cotangent per wanted operand."""
+        shortest = self.shortest.get(g.layout)
+        if shortest is not None:
+            launch, layout, sources = shortest
+            device = g.device
+            buffers = [device.pool.allocate(layout.nbytes)]
+            for i in sources:
+                buffers.append((operands[i] if i >= 0 else g if i == -2 else out).buffer)
+            device.run(launch, buffers)
+            return [Tensor(layout, buffers[0], device)]
+        steps = self.plans.get(g.layout)
+        if steps is None:
+            if len(self.plans) >= _CASES_KEPT:
+                self.plans.clear()
+                self.shortest.clear()
+            steps = self.plans[g.layout] = self._steps(g.layout)
+            if len(steps) == len(self.wanted) == 1:
+                plan, layout, sources, _, stretched = steps[0]
+                if plan is not None and layout.size and not plan.numeric and not stretched:
+                    self.shortest[g.layout] = plan.launch, layout, sources
+        results: list[Any] = [g] * len(self.wanted)
+        for step in steps:
+            step.run(g, out, operands, results)
+        return results
+
+    def _steps(self, g: Layout) -> list[_Step]:
+        """Put into one kernel what has one dtype; where the partial is 1, the cotangent itself is the result."""
+        layouts: dict[int, Any] = {-2: g, -1: self.case.out, **dict(enumerate(self.case.layouts))}
+        groups: dict[np.dtype | None, list[int]] = {}
+        for place, i in enumerate(self.wanted):
+            dtype = layouts[i].dtype
+            as_it_is = g.dtype == dtype and _product(self.row, self.row.args[i]) == G
+            groups.setdefault(None if as_it_is else dtype, []).append(place)
+        steps = [self._step(dtype, places, layouts) for dtype, places in groups.items()]
+        return [step for step in steps if step.plan is not None or step.stretched]
+
+    def _step(self, dtype: np.dtype | None, places: list[int], layouts: Mapping[int, Any]) -> _Step:
+        out, names = self.case.out, self.row.args
+        shapes = [layouts[self.wanted[place]].shape for place in places]
+        stretched = [(place, shape) for place, shape in zip(places, shapes, strict=True) if shape != out.shape]
+        if dtype is None:
+            return _Step(None, out, (), places, stretched)
+        formula = _formula(self.row, tuple(self.wanted[place] for place in places))
+        numbers = {"g": -2, "out": -1} | {name: i for i, name in enumerate(names)}
+        sources = tuple(numbers[name] for name in formula.variables)
+        layout = lay.contiguous(out.shape, dtype)
+        plan = prepare(formula, [layouts[i] for i in sources], layout, out.dtype)
+        return _Step(plan, layout, sources, places, stretched)
+
+
+class _Step(NamedTuple):
+    """One launch of a pullback: what it computes for which places, from g (-2), out (-1) or operands by number."""
+
+    plan: Plan | None  # None: the cotangent itself is the result
+    layout: Layout
+    sources: tuple[int, ...]
+    places: list[int]
+    stretched: list[tuple[int, Shape]]  # the places where a sum over stretched axes follows
+
+    def run(self, g: Tensor, out: Tensor, operands: Sequence[Any], results: list[Any]) -> None:
+        """Put the cotangents into their places among the results."""
+        plan, layout, sources, places, stretched = self
+        if plan is not None:
+            device = g.device
+            buffers = []
+            for place in places:
+                buffer = device.pool.allocate(layout.nbytes)
+                buffers.append(buffer)
+                results[place] = Tensor(layout, buffer, device)
+            given = []
+            for i in sources:
+                x = operands[i] if i >= 0 else g if i == -2 else out
+                given.append(x)
+                if type(x) is Tensor:
+                    buffers.append(x.buffer)
+            if layout.size:
+                device.run(plan.launch, buffers, plan.numbers(given) if plan.numeric else ())
+        for place, shape in stretched:
+            results[place] = unbroadcast(results[place], shape)
 
 
 @lru_cache(maxsize=512)
-def _pullback(row: Row, arg: str) -> _Pullback:
-    return _Pullback(row, arg)
+def _product(row: Row, arg: str) -> ex.Expr:
+    return ex.simplify(ex.Call("mul", (G, local(row, arg))))
 
 
-def pull(row: Row, arg: str, g: Tensor, out: Tensor, operands: Sequence[Any]) -> Tensor:
-    """Pull a cotangent back through a row, to one tensor operand, in one kernel and a sum where it was stretched.
-
-    Math:    x_bar = unbroadcast(g · ∂out/∂x)
-    Shapes:  g and out (*S); the result has the operand's shape and dtype
-    """
-    pullback = _pullback(row, arg)
-    target = operands[pullback.index]
-    if pullback.identity and g.dtype is target.dtype:
-        contribution = g
-    else:
-        needed = [g if i == -2 else out if i == -1 else operands[i] for i in pullback.sources]
-        key = (out.layout, target.dtype, *[x.layout if type(x) is Tensor else None for x in needed])
-        found = pullback.plans.get(key)
-        if found is None:
-            if len(pullback.plans) >= 4096:
-                pullback.plans.clear()
-            layout = lay.contiguous(out.shape, target.dtype)
-            found = layout, prepare(pullback.formula, key[2:], layout, out.dtype)
-            pullback.plans[key] = found
-        layout, plan = found
-        buffer = g.device.pool.allocate(layout.nbytes)
-        if layout.size:
-            execute(g.device, plan, needed, buffer)
-        contribution = Tensor(layout, buffer, g.device)
-    return contribution if contribution.shape == target.shape else unbroadcast(contribution, target.shape)
+@lru_cache(maxsize=512)
+def _formula(row: Row, wanted: tuple[int, ...]) -> Formula:
+    return Formula(*[_product(row, row.args[i]) for i in wanted])
 
 
 def unbroadcast(g: Any, shape: Shape) -> Any:

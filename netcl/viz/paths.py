@@ -164,7 +164,7 @@ def find_paths(
             picture = read(end, {node: naming.names[node] for node in order if node in naming.given}, None, len(order))
         keys = _edge_keys(picture, order) if picture is not None else {}
         paths = tuple(_path(start, steps, array, naming, writer, keys) for steps, array in taken)
-        total = next((g for node, g in pull_back(end, seed, targets=[start]) if node is start), None)
+        total = pull_back(end, seed, targets=[start]).get(start)
     zero = np.zeros(start.shape, start.dtype)
     found = zero if total is None else total.to_host()
     return Paths(naming.names[start], naming.names[end], counts[end], paths, found, picture)

@@ -145,16 +145,18 @@ def timeline(
 
 
 def _replay(root: Node, order: list[Node], titles: Mapping[Node, str], backward: bool, commands: Recording) -> None:
-    kept = []  # as in a real pass, no value's memory is used again
+    kept: list[Any] = []  # as in a real pass, no value's memory is used again
     for node in order:
         commands.label = f"forward {titles[node]}"
         kept.append(rerun(node))
     if not backward:
         return
     commands.label = "backward seed"
-    for node, g in pull_back(root, seed_of(root)):
+
+    def visit(node: Node) -> None:
         commands.label = f"backward {titles[node]}"
-        kept.append(g)
+
+    kept.append(pull_back(root, seed_of(root), retain=True, visit=visit))
 
 
 def _events(commands: Recording) -> tuple[Event, ...]:
