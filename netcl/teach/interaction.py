@@ -84,7 +84,8 @@ class Interaction:
 
 
 def _slider(name: str, low: float, high: float, start: float) -> widgets.FloatSlider:
-    step = 10.0 ** math.floor(math.log10((high - low) / _STEPS))
+    whole = all(isinstance(number, int) for number in (low, high, start))
+    step = 1.0 if whole else 10.0 ** math.floor(math.log10((high - low) / _STEPS))
     return widgets.FloatSlider(
         value=start, min=low, max=high, step=step, description=name, readout_format=".3g",
         style={"description_width": "initial"}, layout=widgets.Layout(width="min(100%,480px)"),
@@ -93,6 +94,8 @@ def _slider(name: str, low: float, high: float, start: float) -> widgets.FloatSl
 
 def interact(draw: Callable[..., Drawn], alt: Callable[..., str], **sliders: tuple[float, float, float]) -> Interaction:
     """A slider per keyword, given as (low, high, start); `draw(**values)` returns a figure, `alt(**values)` a sentence.
+
+    Three whole numbers make a slider that stands at whole numbers alone; `draw` gets them as floats.
 
     The picture at the start stands beside the widget for those who read without a kernel. What goes wrong after a move
     is said above the picture, which stays.
@@ -104,7 +107,7 @@ def interact(draw: Callable[..., Drawn], alt: Callable[..., str], **sliders: tup
     ranges = {}
     for name, each in sliders.items():
         try:
-            low, high, start = (float(number) for number in each)
+            low, high, start = (number if isinstance(number, int) else float(number) for number in each)
         except (TypeError, ValueError):
             raise ArgumentError(f"{name} is given as (low, high, start), not {each!r}") from None
         if not (math.isfinite(low) and math.isfinite(high) and low <= start <= high and low < high):
