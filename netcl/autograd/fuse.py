@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ _MOST_STEPS = 48  # in one kernel: it is compiled once per chain, in a time that
 _MOST_INPUTS = 32  # OpenCL promises room for 1024 bytes of arguments
 _TOTALS = {OPS["sum"]: "sum", OPS["mean"]: "mean"}
 _SIGNATURES_KEPT = 1 << 14
+_numbers = itertools.count(1)  # in the order of their making, in all calls: one may use what another left
 
 
 def fuse(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,8 +43,8 @@ def fuse(f: Callable[..., Any]) -> Callable[..., Any]:
 
     f runs at every call, on values that are not computed until they are needed: by an op that does not fuse (matmul, a
     reshape, an op of your own), by the end of f, or by Python itself. A branch on a value (`if loss > 0`), `.item()` or
-    `print` therefore sees the value, as in eager code; it ends the chain there. Nothing is frozen at the first call: not
-    a closure, not a branch, not a random number (jax.jit raises, or keeps the first), and Python numbers are arguments
+    `print` therefore sees the value, as in eager code; it ends the chain there. Nothing is frozen at the first call:
+    no closure, no branch, no random number (jax.jit raises, or keeps the first), and Python numbers are arguments
     of the kernel. Kernels are kept by the ops and layouts of a chain, so that later calls only launch them. Nodes that
     f closes over get their gradients. Under detect_anomaly, and in forward mode (`jvp`), f runs op by op.
 
@@ -88,10 +90,9 @@ class _Trace:
     def __init__(self, name: str) -> None:
         self.name = name
         self.recording = modes.recording
-        self.count = 0
 
     def begin(self, x: Any) -> Any:
-        """Stand in for an argument, so that what is done to it is seen."""
+        """Stand in for a value, so that what is done to it is seen."""
         if not isinstance(x, (Node, Tensor)):
             return x
         traced = Traced(self.record, self.settle, _layout(x), x.device)
@@ -106,11 +107,10 @@ class _Trace:
             else:
                 traced = self._total(op, args[0], **attrs) if op in _TOTALS else None
             if traced is not None:
-                self.count += 1
-                traced.number = self.count
+                traced.number = next(_numbers)
                 traced.site, traced.scope = here(), modes.scope
                 return traced
-        return op(*[settled(x) for x in args], **attrs)
+        return self.begin(op(*[settled(x) for x in args], **attrs))
 
     def _row(self, row: Row, args: Sequence[Any]) -> Traced | None:
         device = next(x for x in args if isinstance(x, Traced)).device
