@@ -126,6 +126,21 @@ ROWS: tuple[Row, ...] = (
         for batch in (64, 512)
     ),
     Row("moons", "moons", "two-moons MLP 2-16-16-2, a step, batch 100", "moons", _MLP, "torch", {"batch": 100}),
+    Row("tanh", "tanh", "sum(tanh(x·w + b)²), 10M, forward + backward for x, eager", "tanh, eager",
+        ("netcl", "torch", "autograd", "jax_jit", "ancestor"), "torch", {"n": 10_000_000}),
+    Row("tanh-fused", "tanh", "the same, ag.fuse", "tanh, fused", ("netcl_fused", "torch", "jax_jit"), "torch",
+        {"n": 10_000_000}, subject="netcl_fused"),
+    Row("conv2d", "conv", "conv2d 3 × 3, 64 channels, 32 × 32, batch 16, forward + backward", "conv2d",
+        ("netcl", "torch", "jax_jit", "ancestor"), "torch", {"batch": 16, "channels": 64, "size": 32}),
+    Row("import", "startup", "import", "import", ("netcl", "numpy", "pyopencl", "torch", "ancestor"), "pyopencl",
+        {"cache": "import"}, how="process"),
+    *(
+        Row(f"first-gradient-{cache}", "startup", f"process to first gradient, {cache} cache",
+            f"first gradient, {cache}",
+            ("netcl", "pyopencl", "tinygrad", "torch", "autograd", "jax", "ancestor"), "pyopencl", {"cache": cache},
+            how="process")
+        for cache in ("cold", "warm")
+    ),
 )  # fmt: skip
 
 
