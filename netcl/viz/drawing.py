@@ -42,9 +42,9 @@ class Drawing:
 
     def __init__(
         self, view: GraphView, scene: Scene | str, theme: str = "light", shows_png: bool = False,
-        lit: Collection[int] | None = None,
+        lit: Collection[int] | None = None, said: str = "",
     ) -> None:  # fmt: skip
-        self.view, self.shows_png, self.lit = view, shows_png, lit
+        self.view, self.shows_png, self.lit, self.said = view, shows_png, lit, said
         self._scene, self._theme = scene, theme  # for want of a layout, the reason
 
     @cached_property
@@ -65,8 +65,8 @@ class Drawing:
 
     @cached_property
     def text(self) -> str:
-        """The graph as a table, from the loss back to the leaves."""
-        return table(self.view)
+        """The graph as a table, from the loss back to the leaves; what is lit in the picture is said above it."""
+        return f"{self.said}\n\n{table(self.view)}" if self.said else table(self.view)
 
     @cached_property
     def dot(self) -> str:

@@ -99,12 +99,14 @@ class Paths(Report):
             raise ArgumentError(f"{len(self.paths)} paths are listed, and {i} is none of them")
         if self.view is None:
             raise ArgumentError(f"a graph of more than {_MOST_DRAWN} nodes is too large to light paths in")
-        return self._drawn(set(self.paths[i - 1].edges))
+        path = self.paths[i - 1]
+        said = f"path {i} of {thousands(self.count)}: {isolate(' → '.join(path.names))}  {isolate(path.says)}"
+        return self._drawn(set(path.edges), said)
 
-    def _drawn(self, lit: set[int]) -> Drawing:
+    def _drawn(self, lit: set[int], said: str = "") -> Drawing:
         assert self.view is not None
         try:
-            return Drawing(self.view, arrange(self.view), lit=lit)
+            return Drawing(self.view, arrange(self.view), lit=lit, said=said)
         except NoLayoutError as error:
             return Drawing(self.view, f"shown as a table: {error}")
 

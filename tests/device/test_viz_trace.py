@@ -239,6 +239,7 @@ def test_the_picture_lights_the_paths(svg_reader: Any) -> None:
         assert [between[key] for key in path.edges] == list(pairwise(path.names))
     one, every = found.draw(1), found.svg
     assert set(one.lit or ()) == set(found.paths[0].edges)
+    assert one.text.startswith("path 1 of 2: a → ab → f  3 × 1 = 3\n")
     assert svg_reader.read(one.svg).faults(found.view) == [] == svg_reader.read(every).faults(found.view)
     assert (
         one.svg.count(LIGHT["faint"]) == 3 * 4 and every.count(LIGHT["faint"]) == 4
