@@ -36,7 +36,7 @@ COUNT = Exercise(
     data=_count_data,
     answer=Number(lambda d: d.p * d.r, rtol=1e-6, why=_WHOLE),
     right=(lambda d: d.p * d.r, _reads, lambda d: np.float32(d.p) * d.r),
-    because="an entry of a is read once for every index of the axes along which a was stretched.",
+    because="An entry of a is read once for every index of the axes along which a was stretched.",
     wrong=(
         Wrong("no sum at all", lambda d: 1, (
             "You counted one reader. Look how many entries of the result use the same entry of a.",
@@ -145,7 +145,7 @@ UNBROADCAST = Exercise(
     asks="a function unbroadcast(g, shape): the cotangent of an array that was stretched from `shape` to g.shape",
     answer=Function(lambda d: _unbroadcast, cases=_unbroadcast_cases, rtol=1e-6, atol=1e-9, why=_WHOLE),
     right=(lambda d: _unbroadcast, lambda d: _by_counting, lambda d: _by_axis),
-    because="every entry of g went to the entry that it had read, and these were added.",
+    because="Every entry of g went to the entry that it had read, and these were added.",
     wrong=(
         Wrong("new axes only", lambda d: _new_only, (
             "Axes that the small array did not have are summed. Others still have the large length.",
@@ -315,7 +315,7 @@ OWN = Exercise(
         lambda d: [[float(sum(row)) / 3] for row in d.x],
         lambda d: d.x @ np.full((3, 1), 1 / 3),
     ),
-    because="the mean spreads 1/n, the product multiplies by x, and the stretched axis of s is summed.",
+    because="The mean spreads 1/n, the product multiplies by x, and the stretched axis of s is summed.",
     wrong=(
         Wrong("mean not divided", lambda d: d.x.sum(axis=1, keepdims=True), (
             "Your numbers are too large by the same factor everywhere.",

@@ -39,7 +39,7 @@ KEEPDIMS = Exercise(
         lambda d: lambda g: (g.T - g.mean(axis=1)).T,
         lambda d: lambda g: g @ (np.eye(len(g)) - 1 / len(g)),
     ),
-    because="a column of row means is subtracted, each from its own row.",
+    because="A column of row means is subtracted, each from its own row.",
     wrong=(
         Wrong("as it stands", lambda d: lambda g: g - g.mean(axis=1), (
             "This is what the code did before. Print the shape of the mean: along which axis will it be stretched?",
@@ -117,7 +117,7 @@ MAX = Exercise(
     asks="a function max_vjp(g, x): the VJP of x.max(axis=-1), ties sharing equally",
     answer=Function(lambda d: _max_vjp, cases=_max_cases, rtol=1e-6, atol=1e-9, why=_SMALL),
     right=(lambda d: _max_vjp, lambda d: _max_by_loop),
-    because="each cotangent went to the winners of its own row, and their shares add up to it.",
+    because="Each cotangent went to the winners of its own row, and their shares add up to it.",
     wrong=(
         Wrong("every winner paid in full", lambda d: lambda g, x: np.asarray(g)[..., None] * _winners(x), (
             "Rows without a tie are right. Where there is one, too much is sent back.",

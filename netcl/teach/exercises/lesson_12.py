@@ -142,7 +142,7 @@ SQUARE = Exercise(
         lambda d: ((d.A + d.dA) @ (d.A + d.dA) - d.A @ d.A - d.dA @ d.dA).tolist(),
         lambda d: np.einsum("ij,jk->ik", d.A, d.dA) + np.einsum("ij,jk->ik", d.dA, d.A),
     ),
-    because="each of the two factors moves once, and stays at its own place.",
+    because="Each of the two factors moves once, and stays at its own place.",
     wrong=(
         Wrong("2A dA", lambda d: 2 * d.A @ d.dA, (
             "You put the two terms together. May A and dA change places?",
@@ -201,7 +201,7 @@ SURPLUS = Exercise(
         lambda d: [w / float(sum(d.weights)) - (i == d.label) for i, w in enumerate(d.weights)],
         lambda d: np.exp(d.z) / np.exp(d.z).sum() - _hot(d),
     ),
-    because="every class sends back its probability, and the right one 1 less.",
+    because="Every class sends back its probability, and the right one 1 less.",
     wrong=(
         Wrong("label not subtracted", lambda d: d.p, (
             "Your answer does not know which class is right, though the loss does.",

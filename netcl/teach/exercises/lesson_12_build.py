@@ -100,7 +100,7 @@ def _quadratic_cases(rng: random.Random) -> list[tuple[Any, ...]]:
 
 QUADRATIC = Exercise(
     name="12.quadratic", kind="build",
-    asks="a function x_bar(M, x): the gradient of xᵀ M x with respect to x, for any square M",
+    asks="a function x_bar(m, x): the gradient of xᵀ M x with respect to x, for any square matrix M",
     answer=Function(lambda d: lambda m, x: (m + m.T) @ x, cases=_quadratic_cases, rtol=1e-9, atol=1e-9, why=_ROUNDING),
     right=(
         lambda d: lambda m, x: (m + m.T) @ x,
@@ -179,7 +179,7 @@ SOFTMAX = Exercise(
     asks="a function softmax(z) along the last axis, finite for logits of any size",
     answer=Function(lambda d: _softmax, cases=_softmax_cases, rtol=1e-6, atol=1e-12, why="exp rounds"),
     right=(lambda d: _softmax, lambda d: _by_logarithms),
-    because="the largest exponent is 0: nothing overflows, and the sum is at least 1.",
+    because="The largest exponent is 0: nothing overflows, and the sum is at least 1.",
     wrong=(
         Wrong("the formula as it stands", lambda d: lambda z: _normalised(_exp(z)), (
             "Right for small logits. Try [1000, 1000.5].",
@@ -245,7 +245,7 @@ SOFTMAX_VJP = Exercise(
         lambda d: _by_matrices,
         lambda d: lambda g, p: g * p - p * np.einsum("...i,...i->...", g, p)[..., None],
     ),
-    because="each logit also moves the denominator, which all probabilities of its row share.",
+    because="Each logit also moves the denominator, which all probabilities of its row share.",
     wrong=(
         Wrong("as it stands", lambda d: lambda g, p: g * p * (1 - p), (
             "This is the rule as it was found. Which probabilities move when one logit does?",

@@ -28,7 +28,7 @@ DIVIDE = Exercise(
         lambda d: -(d.a / d.b) / d.b,
         lambda d: (d.a / (d.b + 1e-4) - d.a / (d.b - 1e-4)) / 2e-4,
     ),
-    because="the quotient is a times b to the power −1, whose derivative is −1 times b to the power −2.",
+    because="The quotient is a times b to the power −1, whose derivative is −1 times b to the power −2.",
     wrong=(
         Wrong("the broken rule itself", lambda d: -d.a / d.b, (
             "That is what the broken rule gives. Differences do not know the rule, they only evaluate a / b.",
@@ -67,7 +67,7 @@ CHAIN = ("x", "p", "q", "r", "s", "t", "y", "z", "loss")
 def run_chain(x: np.ndarray, k: float, c: float) -> dict[str, np.ndarray]:
     """Compute the chain of the hunt, name by name, in float32."""
     with np.errstate(all="ignore"):
-        x = np.float32(x)
+        x = np.asarray(x, np.float32)
         p = x * np.float32(k)
         q = np.exp(p)
         r = q - np.float32(c)
@@ -109,7 +109,7 @@ HUNT = Exercise(
     data=_hunt_data,
     answer=Word(_offender),
     right=(_offender, _caught, lambda d: f"`{_offender(d)}`"),
-    because="its operands are finite and its result is not: there it began.",
+    because="Its operands are finite and its result is not: there it began.",
     wrong=(
         Wrong("where it is seen", lambda d: "loss", (
             "There you saw it. Are the operands of that operation finite?",
@@ -224,7 +224,7 @@ SINC = Exercise(
         why="float32, and a difference of two near numbers in the slope",
     ),
     right=(lambda d: _sinc, lambda d: _sinc_by_mask),
-    because="the division never sees a 0: its rule stays finite, and the zero that where sends back can win.",
+    because="The division never sees a 0: its rule stays finite, and the zero that where sends back can win.",
     wrong=(
         Wrong("one where", lambda d: lambda x: ag.where(_zero(x), 1.0, ag.sin(x) / x), (
             "The values are right. Look at the gradient at 0.",
@@ -278,7 +278,7 @@ KINK = Exercise(
         lambda d: (max(d.a * 0.01, d.b * 0.01) - max(-d.a * 0.01, -d.b * 0.01)) / 0.02,
         lambda d: d.a + 0.5 * (d.b - d.a),
     ),
-    because="half of the difference lies on each side: it is the mean of the two slopes, for every step.",
+    because="Half of the difference lies on each side: it is the mean of the two slopes, for every step.",
     wrong=(
         Wrong("slope on the right", lambda d: d.b, (
             "That is the slope of one side. A central difference looks at both.",

@@ -43,7 +43,7 @@ MEAN = Exercise(
         lambda d: lambda g, out, a: [ag.broadcast_to(_column(g), a.shape) / float(a.shape[1])],
         lambda d: lambda g, out, a: [_column(g) @ np.full((1, a.shape[1]), 1 / a.shape[1], np.float32)],
     ),
-    because="each row shares its cotangent among as many entries as were averaged.",
+    because="Each row shares its cotangent among as many entries as were averaged.",
     wrong=(
         Wrong("as it stands", lambda d: lambda g, out, a: [_column(g) / a.size + a * 0.0], (
             "This is the rule as it was found. By which factor do all rows disagree?",
