@@ -187,12 +187,16 @@ def _has_nan(found: Any) -> bool:
 def alike(one: Any, other: Any, rtol: float, atol: float) -> bool:
     """Whether two results agree: numbers and arrays within the tolerance, sequences item by item, the rest exactly.
 
+    Rows written as lists are as good as an array.
+
     >>> alike([1.0, "a"], (1.0 + 1e-9, "a"), 1e-6, 0.0), alike(True, 1, 0.0, 0.0)
     (True, False)
+    >>> alike([[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]]), 1e-6, 0.0)
+    True
     """
     if isinstance(one, bool | np.bool_) or isinstance(other, bool | np.bool_):
         return isinstance(one, bool | np.bool_) and isinstance(other, bool | np.bool_) and bool(one) == bool(other)
-    if _is_numeric(one) and _is_numeric(other):
+    if (_is_numeric(one) and _is_numeric(other)) or _array_and_rows(one, other) or _array_and_rows(other, one):
         return _numbers_alike(one, other, rtol, atol)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         if len(one) != len(other):
@@ -202,6 +206,10 @@ def alike(one: Any, other: Any, rtol: float, atol: float) -> bool:
         return one.keys() == other.keys() and all(alike(one[key], other[key], rtol, atol) for key in one)
     plain = (str, bytes, set, frozenset, type(None))
     return isinstance(one, plain) and isinstance(other, plain) and one == other
+
+
+def _array_and_rows(one: Any, other: Any) -> bool:
+    return isinstance(one, np.ndarray) and isinstance(other, list | tuple)
 
 
 def _is_numeric(thing: Any) -> bool:
