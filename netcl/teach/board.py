@@ -11,6 +11,7 @@ from netcl.viz.text import xml
 
 __all__ = ["Progress", "progress"]
 
+_WIDEST = (20, 8, 66, 20)
 _LINE = "border-top:1px solid #8a929b66;padding:2px 14px 2px 0;text-align:start;vertical-align:top"
 
 
@@ -53,7 +54,7 @@ class Progress:
     def text(self) -> str:
         """The whole as a table of text."""
         body = [[row.name, row.kind, row.asks, row.state] for row in self.rows]
-        return "\n".join([self.summary, *grid(["exercise", "kind", "asks", "done"], body)])
+        return "\n".join([self.summary, *grid(["exercise", "kind", "asks", "done"], body, _WIDEST)])
 
     @property
     def html(self) -> str:
@@ -87,6 +88,6 @@ def progress(lesson: str | None = None) -> Progress:
     rows = []
     for number in exercises.lessons() if lesson is None else [lesson]:
         for each in exercises.lesson(number):
-            done, tries = kept.get(each.name, (False, 0))
-            rows.append(Row(number, each.name, each.kind, each.asks, done, tries))
+            entry = kept.get(each.name, record.Entry())
+            rows.append(Row(number, each.name, each.kind, each.asks, entry.done, entry.tries))
     return Progress(tuple(rows))

@@ -88,8 +88,8 @@ def check(name: str, answer: Any = ...) -> Result:
     """
     exercise = exercises.find(name)
     verdict = judge(exercise, answer, record.seed())
-    record.note(name, verdict.state)
-    return _told(exercise, verdict)
+    unkept = record.note(name, verdict.state, verdict.rule.rule if verdict.rule else None)
+    return _told(exercise, verdict, unkept)
 
 
 def right(name: str, answer: Any = ...) -> bool:
@@ -113,7 +113,7 @@ def forget() -> None:
     _met.clear()
 
 
-def _told(exercise: Exercise, verdict: Verdict) -> Result:
+def _told(exercise: Exercise, verdict: Verdict, unkept: str) -> Result:
     level, lines = 0, [verdict.remark]
     if verdict.state == "right":
         lines = [exercise.because]
@@ -127,7 +127,7 @@ def _told(exercise: Exercise, verdict: Verdict) -> Result:
         lines = list(verdict.rule.hints[:level])
     elif verdict.state == "wrong":
         lines = [_UNKNOWN, verdict.remark]
-    return Result(exercise.name, verdict.state, _clean(lines), level)
+    return Result(exercise.name, verdict.state, _clean([*lines, unkept]), level)
 
 
 def _clean(lines: Sequence[str]) -> tuple[str, ...]:
