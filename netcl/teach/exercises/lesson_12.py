@@ -56,7 +56,7 @@ ENTRY = Exercise(
         Wrong("the other order", lambda d: (d.B.T @ d.Y_bar)[0, 1], (
             "The right two factors, in the wrong order.",
             "The free index i of Ā[i, p] is a row of Ȳ, so Ȳ stands on the left.",
-            "For A of shape (0.5 million, 3), Bᵀ could not even stand on the left of Ȳ.",
+            "For n, k and m that all differ, Bᵀ of shape (m, k) cannot even stand on the left of Ȳ of shape (n, m).",
         )),
         Wrong("the rule for B", lambda d: (d.A.T @ d.Y_bar)[0, 1], (
             "That is an entry of the cotangent of the other factor.",

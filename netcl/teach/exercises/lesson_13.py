@@ -276,7 +276,7 @@ KINK = Exercise(
     right=(
         lambda d: (d.a + d.b) / 2,
         lambda d: (max(d.a * 0.01, d.b * 0.01) - max(-d.a * 0.01, -d.b * 0.01)) / 0.02,
-        lambda d: d.a + 0.5 * (d.b - d.a),
+        lambda d: np.float32(d.a + 0.5 * (d.b - d.a)),
     ),
     because="Half of the difference lies on each side: it is the mean of the two slopes, for every step.",
     wrong=(
