@@ -148,7 +148,9 @@ class _Bare(str):
 
 
 def _is_stub(given: Any) -> bool:
-    """Whether a function does nothing but return None."""
+    """Whether a function does nothing but return None, or a class has such a method."""
+    if isinstance(given, type):
+        return any(map(_is_stub, vars(given).values()))
     if not isinstance(given, FunctionType):
         return False
     code = given.__code__

@@ -1,0 +1,40 @@
+"""When a function, or a class, that the student is to write counts as not yet written."""
+
+from types import SimpleNamespace
+
+from netcl.teach.answers import Function
+
+
+def cases(rng: object) -> list[tuple[int]]:
+    return [(1,), (2,)]
+
+
+TWICE = Function(lambda d: lambda x: 2 * x, cases=cases)
+
+
+def test_a_stub_is_empty_and_a_wrong_function_is_not():
+    def stub(x):
+        "What it should do."
+        ...
+
+    def wrong(x):
+        return x
+
+    assert TWICE.empty(stub) and TWICE.empty(...)
+    assert not TWICE.empty(wrong)
+
+
+def test_a_class_with_a_stub_among_its_methods_is_empty():
+    class Begun:
+        def __init__(self, x):
+            self.x = x
+
+        def twice(self): ...
+
+    class Done(Begun):
+        def twice(self):
+            return 2 * self.x
+
+    run = Function(lambda d: Done, cases=cases, call=lambda made, x: made(x).twice())
+    assert run.empty(Begun) and not run.empty(Done)
+    assert run.same(run.read(Done, SimpleNamespace()), run.target(SimpleNamespace()))
