@@ -75,13 +75,16 @@ def _parser() -> argparse.ArgumentParser:
     lab = commands.add_parser(
         "lab",
         help="lay the course into a folder and open JupyterLab there",
-        usage="netcl lab [DIR] [--solutions] [--no-browser] [--port N] [--no-start] [-- OPTION ...]",
+        usage="netcl lab [DIR] [--solutions] [--lesson N] [--seed NAME] [--no-browser] [--port N] [--no-start] "
+        "[-- OPTION ...]",
         description="Lay the course into a folder and open JupyterLab there. What you changed is never overwritten.",
         epilog="Everything after `--` goes to JupyterLab as it is.",
         allow_abbrev=False,
     )
     lab.add_argument("folder", nargs="?", metavar="DIR", help="the folder (default: ./netcl-course)")
     lab.add_argument("--solutions", action="store_true", help="lay the lessons with solutions too, under solutions/")
+    lab.add_argument("--lesson", metavar="N", help="lay and open that lesson alone")
+    lab.add_argument("--seed", metavar="NAME", help="a number, or a student's name: it varies the exercises")
     lab.add_argument("--no-browser", action="store_true", help="print the URL, open no browser")
     lab.add_argument("--port", type=int, metavar="N", help="the port that JupyterLab listens on")
     lab.add_argument("--no-start", action="store_true", help="lay the course, start nothing (VS Code, JupyterHub)")
@@ -106,7 +109,8 @@ def _parser() -> argparse.ArgumentParser:
 def _lab(options: argparse.Namespace) -> int:
     from netcl.teach import course
 
-    laid = course.lay(options.folder or course.DEFAULT_FOLDER, solutions=options.solutions)
+    folder = options.folder or course.DEFAULT_FOLDER
+    laid = course.lay(folder, solutions=options.solutions, lesson=options.lesson, seed=options.seed)
     course.trust(laid.fresh)
     print(laid.summary(), flush=True)
     if options.no_start:
@@ -116,7 +120,7 @@ def _lab(options: argparse.Namespace) -> int:
         return 1
     # A first visit opens the quickstart; later ones leave the student where he or she was.
     first = QUICKSTART if QUICKSTART in laid.written else None
-    return _start(_lab_command(options, first), laid.folder)
+    return _start(_lab_command(options, laid.lesson or first), laid.folder)
 
 
 def _lab_command(options: argparse.Namespace, opened: str | None) -> list[str]:

@@ -1,5 +1,7 @@
 """Lay the lessons into a folder of the student's, and never overwrite the student's work.
 
+The lessons lie there without their solutions (`curriculum/student/` in what is shipped, `curriculum/` in the folder).
+
 A small record in that folder holds a digest of every file as it was laid. A file that still has its digest is nobody's
 work and may be brought up to date; any other file stays as it is, and a newer lesson is laid beside it.
 """
@@ -13,11 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from netcl.errors import ArgumentError
+from netcl.teach.copies import FOLDER as STUDENT
+from netcl.teach.copies import as_laid
+from netcl.teach.files import RECORD, write_whole
 
 __all__ = ["DEFAULT_FOLDER", "RECORD", "Laid", "course_files", "lay", "trust"]
 
 DEFAULT_FOLDER = "netcl-course"
-RECORD = ".netcl-course.json"
+SEED = "seed"
+"""The entry of the record that varies the numbers of the exercises."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 # The lessons link to docs/, so it is laid beside them.
@@ -33,6 +39,7 @@ class Laid:
 
     Every path stands in exactly one of `written` (new), `updated` (older course, untouched by the student), `same`
     (as laid) and `kept` (the student's work). `beside` maps a kept file to the newer lesson laid next to it.
+    `lesson` is the notebook that was asked for by its number, `seed` what varies the numbers of the exercises.
     """
 
     folder: Path
@@ -41,6 +48,8 @@ class Laid:
     same: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     beside: dict[str, str] = field(default_factory=dict)
+    lesson: str | None = None
+    seed: str | None = None
 
     @property
     def fresh(self) -> list[Path]:
@@ -70,42 +79,78 @@ class Laid:
             parts[0] = f"{number} file{'' if number == '1' else 's'} {rest}"
         lines = [f"{self.folder}: {', '.join(parts) or 'nothing to lay'}"]
         lines += [f"{old} has your work and was kept; the newer lesson is {new}" for old, new in self.beside.items()]
+        lines += [f"the numbers of the exercises are those of {self.seed!r}"] if self.seed is not None else []
         return "\n".join(lines)
 
 
-def course_files(solutions: bool = False, root: Path | None = None) -> dict[str, Path]:
+def course_files(solutions: bool = False, root: Path | None = None, lesson: str | None = None) -> dict[str, Path]:
     """Map the place of each file in the student's folder to the file that netcl ships.
 
-    With `solutions`, the full lessons are there once more, under `solutions/`. `root` is where the lessons lie; without
-    it, inside the installed package, or beside it in a checkout.
+    With `solutions`, the full lessons are there once more, under `solutions/`. With a `lesson`, such as "6", no other
+    notebook is there. `root` is where the lessons lie; without it, inside the installed package, or beside it in a
+    checkout.
 
-    Raises:  ArgumentError if no lesson is there.
+    Raises:  ArgumentError if no lesson is there, or not the one that is asked for.
 
     >>> sorted(course_files())[-1].startswith("notebooks/")
     True
+    >>> [name for name in course_files(lesson="6") if name.endswith(".ipynb")]
+    ['curriculum/06_reverse_mode.ipynb']
     """
     root = root or _lessons_root()
     files: dict[str, Path] = {}
+    full: dict[str, Path] = {}
     for part in _PARTS:
         for path in sorted((root / part).rglob("*")):
-            if path.is_file() and _belongs(path.relative_to(root)):
-                files[path.relative_to(root).as_posix()] = path
+            name = path.relative_to(root).as_posix()
+            if not path.is_file() or not _belongs(path.relative_to(root)):
+                continue
+            if name.startswith(f"curriculum/{STUDENT}/"):
+                files[f"curriculum/{path.name}"] = path
+            elif part == "curriculum":
+                full[name] = path
+            else:
+                files[name] = path
+    files.update({name: path for name, path in full.items() if path.suffix != ".ipynb"})
     if not any(name.endswith(".ipynb") for name in files):
         raise ArgumentError(f"no lessons under {root}: the installation is not complete; install netcl again")
     if solutions:
-        lessons = {name: path for name, path in files.items() if name.startswith("curriculum/")}
-        files.update({f"solutions/{name.removeprefix('curriculum/')}": path for name, path in lessons.items()})
-    return files
+        files.update({f"solutions/{name.removeprefix('curriculum/')}": path for name, path in full.items()})
+    return files if lesson is None else _only(files, lesson)
 
 
-def lay(folder: str | os.PathLike[str], solutions: bool = False, root: Path | None = None) -> Laid:
+def _only(files: dict[str, Path], lesson: str) -> dict[str, Path]:
+    """The files without the notebooks of other lessons."""
+    notebooks = {name for name in files if name.endswith(".ipynb")}
+    numbers = {name: _number(name) for name in notebooks if not name.startswith("notebooks/")}
+    wanted = lesson.zfill(2)
+    if wanted not in numbers.values():
+        known = ", ".join(sorted({number for number in numbers.values() if number}))
+        raise ArgumentError(f"there is no lesson {lesson!r}; the lessons are {known}")
+    return {name: path for name, path in files.items() if name not in notebooks or numbers.get(name) == wanted}
+
+
+def _number(name: str) -> str:
+    number = PurePosixPath(name).name[:2]
+    return number if number.isdigit() else ""
+
+
+def lay(
+    folder: str | os.PathLike[str],
+    solutions: bool = False,
+    root: Path | None = None,
+    lesson: str | None = None,
+    seed: str | None = None,
+) -> Laid:
     """Lay the course into `folder`, and keep whatever the student has changed there.
 
     A missing file is written. A file that nobody changed since it was laid is brought up to date. A changed file is
     kept; if the course has a newer version of it, that one is laid beside it as `NAME.new.ipynb`. Files are written
-    whole or not at all. Notebooks come without outputs, but for those under `solutions/`.
+    whole or not at all. Notebooks come without outputs, but for those under `solutions/`. With `lesson`, such as "6",
+    no other notebook is touched. `seed`, a number or a student's name, varies the exercises from then on.
 
-    Raises:  ArgumentError if `folder`, or something in it, stands in the way; OSError if it cannot be written.
+    Raises:  ArgumentError if `folder`, or something in it, stands in the way, or there is no such lesson; OSError if it
+             cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -113,19 +158,29 @@ def lay(folder: str | os.PathLike[str], solutions: bool = False, root: Path | No
     >>> bool(first.written), second.written, second.same == first.written
     (True, [], True)
     """
-    files = course_files(solutions, root)
+    files = course_files(solutions, root, lesson)
     folder = Path(folder).expanduser()
     if folder.exists() and not folder.is_dir():
         raise ArgumentError(f"{folder} is a file; name a folder to lay the course into")
     record = _read_record(folder)
     laid = Laid(folder)
     for name, source in files.items():
-        data = source.read_bytes()
-        if name.endswith(".ipynb") and not name.startswith("solutions/"):
-            data = _without_outputs(data)
-        _lay_one(folder, name, data, record, laid)
-    _write_whole(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+        _lay_one(folder, name, _content(name, source), record, laid)
+    if lesson is not None:
+        laid.lesson = next(name for name in files if name.startswith(f"curriculum/{lesson.zfill(2)}"))
+    if seed is not None:
+        record[SEED] = seed
+    laid.seed = record.get(SEED)
+    write_whole(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
     return laid
+
+
+def _content(name: str, source: Path) -> bytes:
+    """What is laid of a file that is shipped."""
+    data = source.read_bytes()
+    if not name.endswith(".ipynb") or name.startswith("solutions/"):
+        return data
+    return as_laid(data.decode()).encode() if name.startswith("curriculum/") else _without_outputs(data)
 
 
 def _without_outputs(notebook: bytes) -> bytes:
@@ -172,12 +227,12 @@ def _lay_one(folder: Path, name: str, data: bytes, record: dict[str, str], laid:
     if target.is_dir():
         raise ArgumentError(f"{target} is a folder; move it away, a lesson has that name")
     if not target.exists():
-        _write_whole(target, data)
+        write_whole(target, data)
         laid.written.append(name)
     elif (present := _digest(target.read_bytes())) == newest:
         laid.same.append(name)
     elif present == record.get(name):
-        _write_whole(target, data)
+        write_whole(target, data)
         laid.updated.append(name)
     else:
         laid.kept.append(name)
@@ -199,7 +254,7 @@ def _lay_beside(folder: Path, name: str, data: bytes, record: dict[str, str]) ->
         if target.is_file() and _digest(target.read_bytes()) in (newest, record.get(beside)):
             break
         count += 1
-    _write_whole(target, data)
+    write_whole(target, data)
     record[beside] = newest
     return beside
 
@@ -217,17 +272,3 @@ def _read_record(folder: Path) -> dict[str, str]:
     if not isinstance(record, dict):
         return {}
     return {str(name): str(digest) for name, digest in record.items()}
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a crash leaves either the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(part, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -38,6 +38,19 @@ def test_post_build_is_a_script_that_bash_accepts() -> None:
         subprocess.run(["bash", "-n", str(script)], check=True)
 
 
+def test_post_build_lays_the_course_for_a_student(tmp_path: Path) -> None:
+    """What is opened there are the students' copies, signed as `netcl lab` signs what it lays."""
+    found = re.search(
+        r"^netcl (lab netcl-course --no-start)$", (BINDER / "postBuild").read_text(encoding="utf-8"), re.M
+    )
+    assert found
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JUPYTER_DATA_DIR": str(tmp_path / "jupyter")}
+    command = [sys.executable, "-m", "netcl", *found[1].split()]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=120)
+    lesson = tmp_path / "netcl-course" / "curriculum" / "06_reverse_mode.ipynb"
+    assert "BEGIN SOLUTION" not in lesson.read_text(encoding="utf-8")
+
+
 def test_post_build_trusts_folders_that_hold_notebooks() -> None:
     trusted = re.findall(r"(\w+)/\*\.ipynb", (BINDER / "postBuild").read_text(encoding="utf-8"))
     assert trusted == ["curriculum", "notebooks"]

@@ -1,13 +1,14 @@
 """The course is laid into a student's folder, and nothing that the student wrote is ever lost."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netcl.errors import ArgumentError
-from netcl.teach import course
+from netcl.teach import course, record
 
 LESSON = "curriculum/06-reverse-mode.ipynb"
 QUICK = "notebooks/quickstart.ipynb"
@@ -16,7 +17,7 @@ QUICK = "notebooks/quickstart.ipynb"
 @pytest.fixture
 def shipped(tmp_path: Path) -> Path:
     root = tmp_path / "shipped"
-    ship(root, LESSON, "lesson, version 1")
+    ship_lesson(root, 1)
     ship(root, QUICK, "quickstart, version 1")
     write(root, "curriculum/data/moons.csv", "1,2\n")
     write(root, "curriculum/.ipynb_checkpoints/06-checkpoint.ipynb", "not part of the course")
@@ -38,6 +39,14 @@ def ship(root: Path, name: str, text: str) -> None:
     output = {"output_type": "stream", "name": "stdout", "text": "the answer"}
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": text, "outputs": [output], "execution_count": 3}
     write(root, name, json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+
+
+def ship_lesson(root: Path, version: int) -> None:
+    """Write a lesson with its solution, and the student's copy of it."""
+    ship(root, LESSON, f"lesson, version {version}, solved")
+    ship(root, LESSON.replace("curriculum", "curriculum/student"), f"lesson, version {version}")
+    made = root / LESSON.replace("curriculum", "curriculum/student")
+    made.write_bytes(course._without_outputs(made.read_bytes()))
 
 
 def read(root: Path, name: str) -> str:
@@ -80,7 +89,7 @@ def test_a_second_run_writes_nothing(shipped: Path, folder: Path) -> None:
 def test_work_is_kept_and_a_newer_lesson_is_laid_beside_it(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
-    ship(shipped, LESSON, "lesson, version 2")
+    ship_lesson(shipped, 2)
     laid = course.lay(folder, root=shipped)
     beside = "curriculum/06-reverse-mode.new.ipynb"
     assert laid.beside == {LESSON: beside}
@@ -100,7 +109,7 @@ def test_work_on_an_unchanged_lesson_is_kept_in_silence(shipped: Path, folder: P
 def test_a_newer_lesson_is_offered_once(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
-    ship(shipped, LESSON, "lesson, version 2")
+    ship_lesson(shipped, 2)
     course.lay(folder, root=shipped)
     (folder / "curriculum/06-reverse-mode.new.ipynb").unlink()
     assert course.lay(folder, root=shipped).beside == {}
@@ -108,7 +117,7 @@ def test_a_newer_lesson_is_offered_once(shipped: Path, folder: Path) -> None:
 
 def test_an_untouched_lesson_is_brought_up_to_date(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
-    ship(shipped, LESSON, "lesson, version 2")
+    ship_lesson(shipped, 2)
     laid = course.lay(folder, root=shipped)
     assert laid.updated == [LESSON]
     assert read(folder, LESSON) == "lesson, version 2"
@@ -117,10 +126,10 @@ def test_an_untouched_lesson_is_brought_up_to_date(shipped: Path, folder: Path) 
 def test_work_in_the_newer_lesson_is_kept_too(shipped: Path, folder: Path) -> None:
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
-    ship(shipped, LESSON, "lesson, version 2")
+    ship_lesson(shipped, 2)
     course.lay(folder, root=shipped)
     write(folder, "curriculum/06-reverse-mode.new.ipynb", "my answers, continued")
-    ship(shipped, LESSON, "lesson, version 3")
+    ship_lesson(shipped, 3)
     laid = course.lay(folder, root=shipped)
     assert laid.beside == {LESSON: "curriculum/06-reverse-mode.new2.ipynb"}
     assert read(folder, "curriculum/06-reverse-mode.new.ipynb") == "my answers, continued"
@@ -131,7 +140,7 @@ def test_an_untouched_offer_gives_way_to_a_newer_one(shipped: Path, folder: Path
     course.lay(folder, root=shipped)
     write(folder, LESSON, "my answers")
     for version in (2, 3):
-        ship(shipped, LESSON, f"lesson, version {version}")
+        ship_lesson(shipped, version)
         course.lay(folder, root=shipped)
     assert read(folder, "curriculum/06-reverse-mode.new.ipynb") == "lesson, version 3"
     assert "curriculum/06-reverse-mode.new2.ipynb" not in names(folder)
@@ -146,7 +155,7 @@ def test_without_its_record_every_differing_file_counts_as_work(
         (folder / course.RECORD).unlink()
     else:
         write(folder, course.RECORD, damage)
-    ship(shipped, LESSON, "lesson, version 2")
+    ship_lesson(shipped, 2)
     laid = course.lay(folder, root=shipped)
     assert read(folder, LESSON) == "lesson, version 1"
     assert laid.beside == {LESSON: "curriculum/06-reverse-mode.new.ipynb"}
@@ -164,20 +173,53 @@ def test_solutions_lie_in_a_folder_of_their_own(shipped: Path, folder: Path) -> 
     write(folder, LESSON, "my answers")
     laid = course.lay(folder, solutions=True, root=shipped)
     assert "solutions/06-reverse-mode.ipynb" in laid.written
-    assert read(folder, "solutions/06-reverse-mode.ipynb") == "lesson, version 1"
+    assert read(folder, "solutions/06-reverse-mode.ipynb") == "lesson, version 1, solved"
     assert read(folder, LESSON) == "my answers"
+
+
+def test_a_lesson_alone_is_laid_with_what_it_needs(shipped: Path, folder: Path) -> None:
+    ship(shipped, "curriculum/student/07-costs.ipynb", "another")
+    laid = course.lay(folder, root=shipped, lesson="6")
+    assert names(folder) == {LESSON, "curriculum/data/moons.csv", course.RECORD}
+    assert laid.lesson == LESSON
+    laid = course.lay(folder, root=shipped, lesson="06", solutions=True)
+    assert laid.written == ["solutions/06-reverse-mode.ipynb", "solutions/data/moons.csv"]
+
+
+@pytest.mark.parametrize("lesson", ["8", "", "six", "006"])
+def test_a_lesson_that_is_not_there_is_named(shipped: Path, folder: Path, lesson: str) -> None:
+    with pytest.raises(ArgumentError, match=f"no lesson '{lesson}'; the lessons are 06"):
+        course.lay(folder, root=shipped, lesson=lesson)
+    assert not folder.exists()
+
+
+def test_the_seed_is_kept_until_another_is_given(shipped: Path, folder: Path) -> None:
+    assert course.lay(folder, root=shipped).seed is None
+    assert "numbers of" not in course.lay(folder, root=shipped).summary()
+    assert course.lay(folder, root=shipped, seed="Ada Lovelace").seed == "Ada Lovelace"
+    assert "those of 'Ada Lovelace'" in course.lay(folder, root=shipped).summary()
+    assert record.seed(folder / "curriculum") == "Ada Lovelace"
+    course.lay(folder, root=shipped, seed="3")
+    assert record.seed(folder) == "3"
+
+
+def test_a_student_s_links_lead_where_those_of_the_lesson_do(shipped: Path, folder: Path) -> None:
+    name = "curriculum/student/06-reverse-mode.ipynb"
+    write(shipped, name, '{"cells": [{"source": ["see [ops](../../docs/ops.md), [05](../05.ipynb)"]}]}')
+    course.lay(folder, root=shipped)
+    assert "see [ops](../docs/ops.md), [05](05.ipynb)" in (folder / LESSON).read_text(encoding="utf-8")
 
 
 def test_a_crash_while_writing_leaves_the_old_file(
     shipped: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     course.lay(folder, root=shipped)
-    ship(shipped, LESSON, "lesson, version 2")
+    ship_lesson(shipped, 2)
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(course.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         course.lay(folder, root=shipped)
     assert read(folder, LESSON) == "lesson, version 1"

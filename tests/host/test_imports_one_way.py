@@ -29,6 +29,8 @@ NETCL_INSIDE = {
 OTHERS_INSIDE = {
     "IPython": "there only in notebooks",
     "nbformat": "comes with JupyterLab; netcl works without it",
+    "nbgrader": "makes the students' copies, in a checkout with the extra `dev`",
+    "traitlets": "comes with nbgrader, which is configured by it",
     "sympy": "comes with JupyterLab, in the extra `lab`; only exercises that ask for a formula need it",
 }
 
