@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from benchmarks import report
+from benchmarks import crossover, report
 from benchmarks.link import LostError
 from benchmarks.measure import Bench, Plan, Result
 from benchmarks.peers import PEERS, default_folder
@@ -98,6 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = Plan(options.peers_dir, seed=options.seed, device=options.device, peers=options.peers)
     if options.quick:
         plan.rounds, plan.seconds, plan.sample_seconds = 3, 1.5, 0.005
+    if options.names == ["crossover"]:
+        print(crossover.measure(plan))
+        return 0
     results: list[Result] = []
     with Bench(plan) as bench, tqdm(rows, desc="benchmarks", unit="row", file=sys.stderr) as bar:
         facts = about(bench)

@@ -22,8 +22,6 @@ def measure(bench: Bench, result: Result) -> None:
         given = {**row.sizes, name: size}
         if row.growing == "memory":
             bench.fresh(result, contenders, given, "resident", times=1)
-        elif row.growing == "own":
-            bench.fresh(result, contenders, given, "sample", times=1)
         else:
             right = bench.load(result, contenders, given)
             bench.rounds(result, right, bench.plan.seconds / len(sizes), max(bench.plan.rounds // 4, 1))

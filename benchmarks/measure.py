@@ -203,13 +203,13 @@ class Bench:
 
     def rounds(self, result: Result, contenders: Sequence[str], seconds: float, rounds: int) -> None:
         """Warm up, then take samples in rounds; a slow contender gets fewer of them."""
-        counts = {}
+        counts, share = {}, seconds / max(len(contenders), 1)
         for contender in contenders:
-            runs, cost = self._calibrate(result, contender)
+            runs, cost = self.calibrate(result, contender)
             if runs:
-                share = seconds / len(contenders)
-                counts[contender] = (runs, max(1, min(rounds, int(share / cost))))
-                result.samples[contender] = []
+                # One run that takes more than its share is sampled once, and that was done to find out.
+                counts[contender] = (runs, min(rounds, int(share / cost)))
+                result.samples[contender] = [] if counts[contender][1] else [cost / runs * 1e9 / result.row.per]
         for turn in range(max((most for _, most in counts.values()), default=0)):
             order = [each for each, (_, most) in counts.items() if turn < most and each in result.samples]
             self.random.shuffle(order)
@@ -220,7 +220,7 @@ class Bench:
                 if answer:
                     result.samples[contender].append(answer["ns"] / counts[contender][0] / result.row.per)
 
-    def _calibrate(self, result: Result, contender: str) -> tuple[int, float]:
+    def calibrate(self, result: Result, contender: str) -> tuple[int, float]:
         """Warm up; return how many runs make a sample, and the seconds that it takes. No runs if it failed."""
         best, spent = math.inf, 0.0
         for _ in range(3):

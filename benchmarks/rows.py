@@ -65,8 +65,8 @@ class Row:
     """One line of the table. Times are divided by `per`; a row runs on one core unless `cores` says two.
 
     `how` says what is measured: the time of steps in living processes, by how much one step raises resident memory in
-    a fresh process, a number that the case measures itself, the time of whole processes, or one of these over growing sizes (`grows`
-    names the size, `growing` says which).
+    a fresh process, a number that the case measures itself, the time of whole processes, or time or memory (`growing`)
+    over the sizes that `grows` names.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Row:
     how: How = "steps"
     gpu: bool = False
     grows: tuple[str, tuple[int, ...]] = ("", ())
-    growing: Literal["time", "memory", "own"] = "time"
+    growing: Literal["time", "memory"] = "time"
 
     @property
     def unit(self) -> str:
@@ -141,6 +141,42 @@ ROWS: tuple[Row, ...] = (
             how="process")
         for cache in ("cold", "warm")
     ),
+    *(
+        Row(f"gpu-{op}", "gpu", f"GPU: {op}, 2²⁸ float32", "GPU elementwise", ("netcl", "torch"), "torch",
+            {"n": 1 << 28, "op": op}, gpu=True)
+        for op in ("add", "tanh")
+    ),
+    *(
+        Row(f"gpu-matmul-{n}", "matmul", f"GPU: matmul float32, N = {n}", "GPU matmul", ("netcl", "torch"), "torch",
+            {"n": n, "gpu": True}, gpu=True)
+        for n in (2048, 4096, 8192)
+    ),
+    Row("gpu-chain-1000", "chain", "GPU: eager chain (8,), N = 1000, forward + backward, an op", "GPU chain",
+        ("netcl", "torch"), "torch", {"n": 1000, "gpu": True}, per=1000, gpu=True),
+    *(
+        Row(f"drawing-{n}", "drawing", f"{n} nodes with two parents each, drawn unfolded", f"drawing, {n}",
+            ("netcl", "torch"), "torch", {"n": n})
+        for n in (100, 1000)
+    ),
+    Row("drawing-rnn", "drawing", "recurrent network unrolled over 80 steps, drawn", "drawing, RNN",
+        ("netcl", "torch"), "torch", {"steps": 80}),
+    *(
+        Row(f"memory-{batch}", "memory", f"MLP step, batch {batch}, peak bytes of tensors", "memory, MLP",
+            ("netcl", "netcl_dropping", "torch"), "torch", {"batch": batch}, how="sample")
+        for batch in (64, 512)
+    ),
+    Row("memory-512-dropping", "memory", "the same with retain_grads=False", "memory, MLP",
+        ("netcl_dropping", "torch"), "torch", {"batch": 512}, how="sample", subject="netcl_dropping"),
+    Row("growth-chain", "chain", "chain, time over N", "growth in nodes", ("netcl", "torch"), "torch", how="growth",
+        grows=("n", (100, 1000, 10_000, 100_000, 1_000_000))),
+    Row("growth-chain-memory", "chain", "chain, resident memory over N", "growth in nodes", ("netcl", "torch"),
+        "torch", how="growth", grows=("n", (1000, 10_000, 100_000, 1_000_000)), growing="memory"),
+    Row("growth-fan-out", "fanout", "one node used N times, time over N", "growth in nodes",
+        ("netcl", "torch", "ancestor"), "torch", how="growth", grows=("n", (10, 100, 1000, 10_000))),
+    Row("growth-matmul", "matmul", "matmul float32, time over N", "growth of matmul", ("netcl", "numpy", "torch"),
+        "numpy", how="growth", grows=("n", (64, 128, 256, 512, 1024, 2048, 4096))),
+    Row("growth-drawing", "drawing", "drawing, time over nodes", "growth in nodes", ("netcl", "torch"), "torch",
+        how="growth", grows=("n", (10, 100, 1000, 10_000))),
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def _as_package() -> None:
-    """Make `benchmarks` importable alone: with the repository on its path the ancestor's process would find our netcl."""
+    """Make `benchmarks` importable alone: with the repository on its path the ancestor would be our netcl."""
     sys.path[:] = [each for each in sys.path if Path(each or ".").resolve() != HERE]
     spec = importlib.util.spec_from_file_location(
         "benchmarks", HERE / "__init__.py", submodule_search_locations=[str(HERE)]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def inputs(rng: np.random.Generator, batch: int) -> dict[str, Any]:
 def parameters(rng: np.random.Generator, layers: tuple[int, ...]) -> list[np.ndarray]:
     """Draw weight, bias, weight, bias … as He initialisation does."""
     drawn = []
-    for fan_in, fan_out in zip(layers, layers[1:], strict=False):
+    for fan_in, fan_out in pairwise(layers):
         drawn.append((rng.standard_normal((fan_in, fan_out)) * np.sqrt(2 / fan_in)).astype(np.float32))
         drawn.append(rng.uniform(-0.1, 0.1, fan_out).astype(np.float32))
     return drawn

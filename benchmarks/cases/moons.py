@@ -1,4 +1,4 @@
-"""A training step on two half-moons: 2-16-16-2 with tanh. The steps are those of mlp.py; the work is next to nothing."""
+"""A training step on two half-moons, 2-16-16-2 with tanh: the steps of mlp.py, with next to no work in them."""
 
 from __future__ import annotations
 
