@@ -16,7 +16,7 @@ import pyopencl as cl
 
 from netcl.device import Device, Launch
 
-_KINDS = ("launch", "run", "write", "fill", "read")
+_KINDS = ("launch", "start", "write", "fill", "read")
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ def _cover(device: Device, name: str, recording: Recording, owner: int) -> Calla
 
 
 def _describe(name: str, args: tuple[Any, ...]) -> tuple[Any, str, str, int]:
-    if name == "run":
+    if name == "start":
         launch: Launch = args[0]
         return "kernel", launch.name, launch.program, launch.work
     if name == "launch":

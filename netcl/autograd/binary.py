@@ -24,6 +24,7 @@ _NO_ROOM = (cl.Error, TypeError)  # TypeError is for 2⁶⁴ bytes and more
 
 def operator(row: Row) -> Callable[[Any, Any], Any]:
     """Return the operator that runs a row of two operands."""
+    name, cases = row.name, row.cases
 
     def operate(a: Any, b: Any) -> Any:
         wanted = 0  # as in record_row: a bit for each operand that is a parent
@@ -50,7 +51,7 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
         else:
             return record_row(row, (a, b))
         mode = modes.__dict__
-        case = row.cases.get((x.layout, y.layout))
+        case = cases.get((x.layout, y.layout))
         device = x.device
         if case is None or not case.ordinary or y.device is not device or mode["anomaly"]:
             return record_row(row, (a, b))
@@ -60,14 +61,14 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
             buffer = device.pool.take(out.room)
         except _NO_ROOM:
             return record_row(row, (a, b))  # which says so
-        device.run(case.plan.launch, (buffer, x.buffer, y.buffer))
+        device.start(case.plan.launch, (0, buffer, 1, x.buffer, 2, y.buffer))
         result = Tensor(out, buffer, device)
         if not wanted or not case.differentiable or not mode["recording"]:
             return result
         vjp = case.vjps.get(wanted) or case.vjp(wanted)
         parents = [a, b] if wanted == 3 else [a] if wanted == 1 else [b]
         node = Node(
-            result, RowPullback(vjp, (x, y), result), parents, None, True, row.name, None, None, (a, b), NO_ATTRS,
+            result, RowPullback(vjp, (x, y), result), parents, None, True, name, None, None, (a, b), NO_ATTRS,
             here(2), mode["scope"],
         )  # fmt: skip
         if mode["tapes"]:

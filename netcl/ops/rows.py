@@ -206,11 +206,12 @@ class RowVJP:
         if shortest is not None:
             launch, layout, sources = shortest
             device = g.device
-            buffers = [device.pool.allocate(layout.nbytes)]
+            buffer = device.pool.allocate(layout.nbytes)
+            placed = [0, buffer]
             for i in sources:
-                buffers.append((operands[i] if i >= 0 else g if i == -2 else out).buffer)
-            device.run(launch, buffers)
-            return [Tensor(layout, buffers[0], device)]
+                placed += len(placed) // 2, (operands[i] if i >= 0 else g if i == -2 else out).buffer
+            device.start(launch, tuple(placed))
+            return [Tensor(layout, buffer, device)]
         steps = self.plans.get(g.layout)
         if steps is None:
             if len(self.plans) >= _CASES_KEPT:
