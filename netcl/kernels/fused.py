@@ -1,7 +1,9 @@
 """Kernels of fused functions: many expressions one after another for each element, and sums over them at the end.
 
 A work-item computes one element. Sums are taken within work-groups, in local memory, so that the elements themselves
-are computed by plain code, which PoCL vectorises (a loop inside a work-item it does not), and never stored.
+are computed by plain code, which PoCL vectorises (a loop inside a work-item it does not), and never stored. Nor does it
+vectorise well what stands under `if (i < n)`: where a row is not a whole number of groups, the last group is moved back
+over the one before, and computes some elements a second time.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from netcl.layout import Layout, Shape, broadcast_to, collapse
 
 _GROUP = 256  # work-items that sum together
 SHORTEST = 64  # rows below this length would leave most of a group idle
+_WIDTHS = {True: (1024, 256, SHORTEST), False: (256, SHORTEST)}  # of groups, on a CPU and elsewhere
 
 
 class Term(NamedTuple):
@@ -59,15 +62,16 @@ class Result(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """How elements fall into rows of equal length, and rows into groups: sums are of one row, in so many parts."""
+    """How elements fall into rows of equal length, and rows into groups of `width`: sums are of one group."""
 
     rows: int
     length: int
+    width: int = SHORTEST
 
     @property
     def parts(self) -> int:
         """Groups per row."""
-        return -(-self.length // _GROUP)
+        return -(-self.length // self.width)
 
 
 def fuse(
@@ -84,17 +88,23 @@ def fuse(
     """
     size = math.prod(shape)
     grid = Grid(rows, size // rows) if rows is not None else _choose(shape, [x.layout for x in inputs])
-    grouped = grid.rows > 1 or any(result.summed for result in results)
+    if not cpu or any(result.summed for result in results):
+        grid = grid._replace(width=_width(grid, cpu))
     reads = [_read(x.layout, shape, grid) for x in inputs]
-    statics, declared, loads = _statics(shape, inputs, reads, grid, size if rows is None else grid.length, grouped)
-    source = _source(name, inputs, reads, lines, results, (declared, loads), grouped, cpu)
+    statics, declared, loads = _statics(shape, inputs, reads, grid, size if rows is None else grid.length)
+    source = _source(name, inputs, lines, results, (declared, loads), grid, cpu)
     tensors = [x for x in inputs if x.layout is not None]
     numbers = [x.dtype.type if x.dtype.kind != "b" else np.uint8 for x in inputs if x.layout is None]
     arg_types = (*[None] * (len(results) + len(tensors)), *numbers)
-    if not grouped:
-        return Launch(source, name, arg_types, statics, size, size), grid
-    items = grid.rows * grid.parts * _GROUP
-    return Launch(source, name, arg_types, statics, items, size, grid=(items,), local=(_GROUP,)), grid
+    items = grid.rows * grid.parts * grid.width
+    return Launch(source, name, arg_types, statics, items, size, grid=(items,), local=(grid.width,)), grid
+
+
+def _width(grid: Grid, cpu: bool) -> int:
+    """Return the width of groups that wastes at most a quarter of their work, and leaves few sums to add."""
+    if grid.rows == 1 and grid.length <= 256:
+        return 256  # one launch for all: at this size that counts more than how well it is vectorised
+    return next((width for width in _WIDTHS[cpu] if grid.length >= 4 * width), SHORTEST)
 
 
 def number(value: float, dtype: np.dtype) -> int | float:
@@ -139,11 +149,11 @@ _PLACES = {"same": "i", "one": "0", "row": "row", "column": "j"}
 
 
 def _statics(
-    shape: Shape, inputs: Sequence[Input], reads: Sequence[str], grid: Grid, count: int, grouped: bool
+    shape: Shape, inputs: Sequence[Input], reads: Sequence[str], grid: Grid, count: int
 ) -> tuple[tuple[int, ...], list[str], list[str]]:
     """Return the integers that never change, their names, and the statements that load the inputs."""
     statics, names = [grid.length, count], ["length", "count"]
-    if grouped:
+    if grid.rows > 1:
         statics.append(grid.parts)
         names.append("parts")
     strided = [(k, x.layout) for k, x in enumerate(inputs) if reads[k] == "strided" and x.layout is not None]
@@ -171,13 +181,12 @@ def _statics(
 
 
 def _source(
-    name: str, inputs: Sequence[Input], reads: Sequence[str], lines: Sequence[Line], results: Sequence[Result],
-    walk: tuple[list[str], list[str]], grouped: bool, cpu: bool,
+    name: str, inputs: Sequence[Input], lines: Sequence[Line], results: Sequence[Result],
+    walk: tuple[list[str], list[str]], grid: Grid, cpu: bool,
 ) -> str:  # fmt: skip
-    declared, loads = walk
+    declared, body = walk
     dtypes = {x.name: x.layout.dtype if x.layout is not None else x.dtype for x in inputs}
     dtypes["count"] = np.dtype(np.int64)
-    body = [*loads]
     for line in lines:
         body.append(_statement(line, dtypes))
         dtypes[line.name] = line.dtype
@@ -186,41 +195,54 @@ def _source(
     numbers = [f"const {ctype(x.dtype)} {x.name}" for x in inputs if x.layout is None]
     arguments = ", ".join([*outs, *buffers, *numbers, *[f"const long {each}" for each in declared]])
     body += [f"out{k}[i] = {result.name};" for k, result in enumerate(results) if not result.summed]
-    head = preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]])
-    if not grouped:
-        statements = "\n    ".join(body)
-        return f"""{head}
-__kernel void {name}({arguments})
+    summed = [(k, result, ctype(dtypes[result.name])) for k, result in enumerate(results) if result.summed]
+    lines_of_c = [f"__local {t} sums{k}[{grid.width}] __attribute__((aligned(64)));" for k, _, t in summed]
+    lines_of_c += [*_position(grid), *(_whole if grid.length >= grid.width else _tail)(body, summed, grid)]
+    if summed:
+        lines_of_c += (_fold_vectors if cpu else _fold_halves)(summed, grid.width, grid.length >= grid.width)
+    statements = "\n    ".join(lines_of_c)
+    return f"""{preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]])}
+__kernel __attribute__((reqd_work_group_size({grid.width}, 1, 1)))
+void {name}({arguments})
 {{
-    const long i = get_global_id(0);
-    if (i >= length) return;
     {statements}
 }}
 """
-    summed = [(k, result, ctype(dtypes[result.name])) for k, result in enumerate(results) if result.summed]
-    body += [f"sum{k} = {result.name};" for k, result, _ in summed]
-    statements = "\n        ".join(line for statement in body for line in statement.split("\n    "))
-    zeros = "\n    ".join(f"{t} sum{k} = 0;" for k, _, t in summed)
-    locals_ = "\n    ".join(f"__local {t} sums{k}[{_GROUP}] __attribute__((aligned(64)));" for k, _, t in summed)
-    kept = "\n    ".join(f"sums{k}[lid] = sum{k};" for k, _, _ in summed)
-    folds = (_fold_vectors if cpu else _fold_halves)(summed)
-    return f"""{head}
-__kernel __attribute__((reqd_work_group_size({_GROUP}, 1, 1)))
-void {name}({arguments})
-{{
-    {locals_}
-    const long row = get_group_id(0) / parts;
-    const int lid = get_local_id(0);
-    const long j = get_group_id(0) % parts * {_GROUP} + lid;
-    const long i = row * length + j;
-    {zeros}
-    if (j < length) {{
-        {statements}
-    }}
-    {kept}
-    {folds}
-}}
-"""
+
+
+Summed = Sequence[tuple[int, Result, str]]
+
+
+def _position(grid: Grid) -> list[str]:
+    """Say which element of which row a work-item computes: `i` of all, `j` of its row; `first` begins its group."""
+    lines = ["const int lid = get_local_id(0);"]
+    group = "get_group_id(0)"
+    if grid.rows > 1:
+        lines.append(f"const long row = {group} / parts;")
+        group = f"{group} % parts"
+    lines.append(f"const long first = {group} * {grid.width};")
+    if grid.length >= grid.width:
+        lines.append(f"const long last = length - {grid.width};")
+        lines.append("const long j = (first < last ? first : last) + lid;")
+        lines.append("const int skip = first < last ? 0 : first - last;")  # what the group before has summed
+    else:
+        lines.append("const long j = first + lid;")
+    return [*lines, f"const long i = {'row * length + ' if grid.rows > 1 else ''}j;"]
+
+
+def _whole(body: Sequence[str], summed: Summed, grid: Grid) -> list[str]:
+    """All work-items of a group compute. Which of them count is asked later: here it would cost as a guard does."""
+    return [*body, *[f"sums{k}[lid] = {result.name};" for k, result, _ in summed]]
+
+
+def _tail(body: Sequence[str], summed: Summed, grid: Grid) -> list[str]:
+    """The row is shorter than a group."""
+    inner = "\n        ".join([*body, *[f"sum{k} = {result.name};" for k, result, _ in summed]])
+    return [
+        *[f"{t} sum{k} = 0;" for k, _, t in summed],
+        f"if (j < length) {{\n        {inner}\n    }}",
+        *[f"sums{k}[lid] = sum{k};" for k, _, _ in summed],
+    ]
 
 
 def _statement(line: Line, dtypes: Mapping[str, np.dtype]) -> str:
@@ -236,48 +258,43 @@ def _statement(line: Line, dtypes: Mapping[str, np.dtype]) -> str:
     return f"const {ctype(line.dtype)} {line.name} = {' + '.join(terms)};"
 
 
-Summed = Sequence[tuple[int, Result, str]]
-
-
 def _scaled(k: int, result: Result, total: str, t: str) -> str:
     return f"out{k}[get_group_id(0)] = {total}{f' / ({t})count' if result.mean else ''};"
 
 
-def _fold_vectors(summed: Summed) -> str:
+def _fold_vectors(summed: Summed, width: int, whole: bool) -> list[str]:
     """One work-item adds up what its group left in local memory, in vectors: on a CPU that costs next to nothing."""
-    if not summed:
-        return ""
     blocks = []
     for k, result, t in summed:
         wide = 16 if t == "float" else 8
-        lines = [f"__local const {t}{wide}* v{k}_ = (__local const {t}{wide}*)sums{k};"]
-        lines.append(f"{t}{wide} w{k}_{wide} = v{k}_[0];")
-        lines.append(f"for (int m = 1; m < {_GROUP // wide}; m++) w{k}_{wide} += v{k}_[m];")
+        if whole:
+            blocks.append(f"for (int m = 0; m < skip; m++) sums{k}[m] = 0;")
+        blocks += [
+            f"__local const {t}{wide}* v{k}_ = (__local const {t}{wide}*)sums{k};",
+            f"{t}{wide} w{k}_{wide} = v{k}_[0];",
+            f"for (int m = 1; m < {width // wide}; m++) w{k}_{wide} += v{k}_[m];",
+        ]
         while wide > 2:
             half = wide // 2
-            lines.append(f"const {t}{half} w{k}_{half} = w{k}_{wide}.lo + w{k}_{wide}.hi;")
+            blocks.append(f"const {t}{half} w{k}_{half} = w{k}_{wide}.lo + w{k}_{wide}.hi;")
             wide = half
-        lines.append(_scaled(k, result, f"(w{k}_2.x + w{k}_2.y)", t))
-        blocks += lines
+        blocks.append(_scaled(k, result, f"(w{k}_2.x + w{k}_2.y)", t))
     inner = "\n        ".join(blocks)
-    return f"""barrier(CLK_LOCAL_MEM_FENCE);
-    if (lid == 0) {{
-        {inner}
-    }}"""
+    return ["barrier(CLK_LOCAL_MEM_FENCE);", f"if (lid == 0) {{\n        {inner}\n    }}"]
 
 
-def _fold_halves(summed: Summed) -> str:
+def _fold_halves(summed: Summed, width: int, whole: bool) -> list[str]:
     """The group halves what is left of the sums again and again, all work-items at once."""
-    if not summed:
-        return ""
     inner = "\n            ".join(f"sums{k}[lid] += sums{k}[lid + m];" for k, _, _ in summed)
     last = "\n        ".join(_scaled(k, result, f"sums{k}[0]", t) for k, result, t in summed)
-    return f"""for (int m = {_GROUP // 2}; m > 0; m /= 2) {{
+    skipped = [f"if (lid < skip) sums{k}[lid] = 0;" for k, _, _ in summed] if whole else []
+    return [
+        *skipped,
+        f"""for (int m = {width // 2}; m > 0; m /= 2) {{
         barrier(CLK_LOCAL_MEM_FENCE);
         if (lid < m) {{
             {inner}
         }}
-    }}
-    if (lid == 0) {{
-        {last}
-    }}"""
+    }}""",
+        f"if (lid == 0) {{\n        {last}\n    }}",
+    ]

@@ -284,7 +284,7 @@ def run_chain(chain: Chain, *xs: Any) -> Any:
     return {"none": lambda: out, "sum": out.sum, "mean": out.mean, "last": lambda: out.sum(axis=-1)}[chain.end]()
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(chains())
 def test_random_chains_are_as_eager(chain: Chain) -> None:
     rng = np.random.default_rng(len(chain.steps))
@@ -517,7 +517,7 @@ def test_a_leaf_with_a_new_value_is_refused_where_the_graph_is_walked_again() ->
     x.value = Tensor.from_host([5.0])
     loss.backward()
     assert x.grad.to_host().tolist() == [2.0]
-    with pytest.raises(GraphError, match="fused.*new value"):
+    with pytest.raises(GraphError, match=r"fused.*new value"):
         ag.Tape().backward(loss, create_graph=True)
 
 
