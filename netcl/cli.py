@@ -90,6 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     lab.add_argument("--no-start", action="store_true", help="lay the course, start nothing (VS Code, JupyterHub)")
     lab.set_defaults(run=_lab)
 
+    collect = commands.add_parser("collect", help="gather the progress files of a class into one CSV")
+    collect.add_argument("folder", metavar="DIR", help="a folder that holds the students' folders, or their files")
+    collect.add_argument("-o", "--output", metavar="FILE", help="write there, not to the terminal")
+    collect.set_defaults(run=_collect)
+
     demo = commands.add_parser("demo", help="print the worked example: its graph, values and gradients")
     demo.add_argument("--save", metavar="FILE", help="write the picture too, for example demo.svg")
     demo.set_defaults(run=_demo)
@@ -152,6 +157,22 @@ def _start(command: list[str], folder: Path) -> int:
         os.execv(command[0], command)
     # Windows has no exec that keeps the terminal.
     return subprocess.call(command, cwd=folder)
+
+
+def _collect(options: argparse.Namespace) -> int:
+    from netcl.teach.collect import collect
+
+    found = collect(Path(options.folder).expanduser())
+    for complaint in found.complaints:
+        print(f"netcl: {complaint}", file=sys.stderr)
+    if not found.rows:
+        print(f"netcl: no progress files below {options.folder}", file=sys.stderr)
+        return 1
+    if options.output is None:
+        print(found.csv, end="")
+    else:
+        Path(options.output).write_text(found.csv, encoding="utf-8", newline="")
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -38,7 +38,7 @@ def test_version_is_the_package_s() -> None:
 def test_help_names_every_command() -> None:
     done = netcl_command("--help")
     assert done.returncode == 0
-    for command in ("lab", "demo", "devices", "doctor"):
+    for command in ("lab", "collect", "demo", "devices", "doctor"):
         assert f"\n    {command} " in done.stdout
 
 
