@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 DIR ?= netcl-course
-# More options for `netcl lab` and `make browser`: make lab ARGS="--solutions --port 9999"
+# More options for `netcl lab`, `make browser` and `make bench`: make lab ARGS="--solutions --port 9999"
 ARGS ?=
 
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
@@ -17,13 +17,14 @@ PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-unit test-notebooks oclgrind browser demo lint wheel clean
+.PHONY: help lab test test-unit test-notebooks oclgrind browser bench demo lint wheel clean
 
 help:
 	@echo "make lab        open the course in JupyterLab (ARGS=\"--solutions\" adds the solutions)"
 	@echo "make test       run every test, notebooks included"
 	@echo "make oclgrind   run the device tests under Oclgrind, which finds wrong accesses to memory"
 	@echo "make browser    run the tests in JupyterLab and Chromium (CHROMIUM=program, if it is not on the PATH)"
+	@echo "make bench      measure netcl beside its peers (ARGS=\"--quick chain\" measures roughly, and only that)"
 	@echo "make demo       print the worked example and save its picture as netcl-demo.svg"
 	@echo "make lint       ruff and pyright"
 	@echo "make wheel      build the wheel into dist/"
@@ -50,6 +51,11 @@ browser: $(MADE)
 	@$(BIN)/python tests/browser/chromium.py
 	@$(MAKE) --no-print-directory $(VENV)/.has-browser
 	@$(PYTEST) -p no:nbval tests/browser $(ARGS)
+
+# Peers that cannot be installed are said in the table, so that is no reason to stop.
+bench: $(VENV)/.has-bench
+	@$(BIN)/python -m benchmarks.peers || true
+	$(BIN)/python -m benchmarks $(ARGS)
 
 demo: $(VENV)/.has-netcl
 	$(BIN)/python -m netcl demo --save netcl-demo.svg

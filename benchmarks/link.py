@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import queue
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,16 @@ class Link:
             text=True,
             bufsize=1,
         )
+        # A thread waits for the answers: Windows cannot wait for a pipe and a clock at once.
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None  # it is a pipe
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")  # the end
 
     def ask(self, do: str, timeout: float = 120.0, **arguments: Any) -> dict[str, Any]:
         """Send a command and return the answer.
@@ -61,18 +72,17 @@ class Link:
         Raises: LostError if the process ends or needs more than `timeout` seconds; it is then stopped
         """
         process = self._process
-        assert process.stdin is not None and process.stdout is not None  # both are pipes
+        assert process.stdin is not None  # it is a pipe
         try:
             process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
             process.stdin.flush()
-        except OSError:
+        except (OSError, ValueError):  # the pipe is broken, or was closed by `stop`
             raise LostError(f"its process ended with {process.wait()}") from None
-        with selectors.DefaultSelector() as ready:
-            ready.register(process.stdout, selectors.EVENT_READ)
-            if not ready.select(timeout):
-                self.stop()
-                raise LostError(f"longer than {timeout:.0f} s")
-        line = process.stdout.readline()
+        try:
+            line = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            self.stop()
+            raise LostError(f"longer than {timeout:.0f} s") from None
         if not line:
             raise LostError(f"its process ended with {process.wait()}")
         return json.loads(line)
@@ -82,6 +92,7 @@ class Link:
         process = self._process
         process.kill()
         process.wait()
+        self._reader.join()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -70,6 +70,13 @@ class Result:
         return "met" if measured <= limit else f"missed ×{measured / limit:.2f}"
 
 
+def usable_cores() -> list[int]:
+    """Return the numbers of the cores that this process may use: `taskset` chooses them."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
 def label(contender: str) -> str:
     """Return a contender's name for people."""
     return contender.replace("_", " ")
@@ -87,7 +94,7 @@ class Plan:
     seed: int = 0
     device: str | None = None
     peers: Sequence[str] | None = None
-    cores: Sequence[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
+    cores: Sequence[int] = field(default_factory=usable_cores)
 
     def pinned(self, cores: int) -> list[int]:
         """Return the cores that a row of so many runs on: the last ones, as interrupts go to the first."""

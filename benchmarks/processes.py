@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -94,7 +93,7 @@ def _run(python: Path, program: str, environ: Mapping[str, str], cwd: str, bench
 @contextmanager
 def _pinned(cores: list[int]) -> Iterator[None]:
     """Put this process, and so those that it starts, on some cores for a while."""
-    if sys.platform != "linux":
+    if not hasattr(os, "sched_setaffinity"):
         yield
         return
     before = os.sched_getaffinity(0)

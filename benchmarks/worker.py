@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import json
 import os
-import resource
 import sys
 import time
 import traceback
@@ -87,6 +86,8 @@ class Worker:
 
     def resident(self) -> dict[str, Any]:
         """Return by how many bytes the first run raises the peak of resident memory."""
+        if importlib.util.find_spec("resource") is None:
+            return {"status": "not there", "detail": "this system does not say what is resident"}
         gc.collect()
         before = _reset_peak()
         result = self.run()
@@ -155,6 +156,8 @@ def difference(found: list[Any], expected: list[Any], tolerance: float) -> str:
 
 def peak_resident() -> int:
     """Return the peak of resident memory, in bytes."""
+    import resource  # there on Unix alone
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -1,4 +1,4 @@
-"""`ops` times the same op, then a wait, on PoCL's two queues: `basic` in the calling thread, `pthread` over the cores."""
+"""`ops` times the same op, then a wait, on PoCL's two queues: `basic` in this thread, `pthread` over the cores."""
 
 from __future__ import annotations
 
