@@ -33,6 +33,7 @@ class Result:
     samples: dict[str, list[float]] = field(default_factory=dict)
     problems: dict[str, tuple[str, str]] = field(default_factory=dict)
     growth: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    seconds: float = 0.0  # that measuring took
 
     def spread(self, contender: str) -> Spread | None:
         """Median and quartiles of one contender's samples."""
@@ -176,7 +177,9 @@ class Bench:
             "process": lambda result: processes.measure(self, result),
             "growth": lambda result: growing.measure(self, result),
         }
+        start = time.perf_counter()
         how[row.how](result)
+        result.seconds = round(time.perf_counter() - start, 1)
         return result
 
     def load(self, result: Result, contenders: Sequence[str], sizes: dict[str, Any]) -> list[str]:

@@ -133,7 +133,7 @@ def as_json(results: Sequence[Result], about: Mapping[str, Any]) -> str:
             "row": result.row.name, "title": result.row.title, "unit": result.row.unit, "verdict": result.verdict,
             "measured": result.measured, "target": str(TARGETS[result.row.target]),
             "must": TARGETS[result.row.target].must, "against": result.row.against, "subject": result.row.subject,
-            "samples": result.samples, "growth": result.growth,
+            "samples": result.samples, "growth": result.growth, "seconds": result.seconds,
             "problems": {name: [status, without_paths(detail)] for name, (status, detail) in result.problems.items()},
         }
         for result in results
