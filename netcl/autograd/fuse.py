@@ -12,11 +12,11 @@ from typing import Any
 from netcl import layout as lay
 from netcl.autograd.dual import Dual
 from netcl.autograd.engine import Node
-from netcl.autograd.modes import modes, recording
+from netcl.autograd.modes import modes, no_tape, recording
 from netcl.autograd.record import _plain, level_of, make_node
 from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
-from netcl.autograd.transforms import vjp
+from netcl.autograd.transforms import jvp, vjp
 from netcl.errors import ArgumentError, DeviceError, GraphError
 from netcl.kernels.fused import SHORTEST, number
 from netcl.layout import Layout
@@ -267,13 +267,35 @@ class FusedPullback:
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:
         """Pull back through the ops of the chain, on nodes, so that the result has a graph of its own."""
+        self._check_unchanged(node)
+        return self._by_ops(g, node.operands)
+
+    def push(self, nth: int, tangent: Tensor) -> Tensor:
+        """Push a tangent of the `nth` parent forward, op by op."""
+        before, after = self.saved[: self.wanted[nth]], self.saved[self.wanted[nth] + 1 :]
+        moved = self.saved[self.wanted[nth]]
+        return jvp(lambda x: self.program.replay([*before, x, *after]), (moved,), (tangent,))[1]
+
+    def run(self, node: Any) -> Any:
+        """Run the chain op by op, recording what it does, at the places in f where its ops stand.
+
+        Raises:  GraphError if an operand was given a new value
+        """
+        self._check_unchanged(node)
+        with recording(True), no_tape():
+            return self.program.replay(node.operands, self._placed)
+
+    def _placed(self, k: int, made: Any) -> None:
+        if isinstance(made, Node):
+            made.site = self.sites[k]
+
+    def _check_unchanged(self, node: Any) -> None:
         for operand, saved in zip(node.operands, self.saved, strict=True):
             if getattr(operand, "value", saved) is not saved:
                 raise GraphError(
-                    f"{node.op_name}: an operand was given a new value after it was used, so the second derivative "
-                    "would be that of another function; run the forward pass again"
+                    f"{node.op_name}: an operand was given a new value after it was used, so its ops run again would "
+                    "be those of another point; run the forward pass again"
                 )
-        return self._by_ops(g, node.operands)
 
     def _by_ops(self, g: Any, operands: Sequence[Any]) -> list[Any]:
         def of_wanted(*chosen: Any) -> Any:

@@ -237,7 +237,8 @@ def _whole(body: Sequence[str], summed: Summed, grid: Grid) -> list[str]:
 
 def _tail(body: Sequence[str], summed: Summed, grid: Grid) -> list[str]:
     """The row is shorter than a group."""
-    inner = "\n        ".join([*body, *[f"sum{k} = {result.name};" for k, result, _ in summed]])
+    kept = [f"sum{k} = {result.name};" for k, result, _ in summed]
+    inner = "\n        ".join(line.strip() for lines in (*body, *kept) for line in lines.splitlines())
     return [
         *[f"{t} sum{k} = 0;" for k, _, t in summed],
         f"if (j < length) {{\n        {inner}\n    }}",

@@ -77,6 +77,10 @@ class Program:
         self.total = total
         self._plans: dict[Any, Any] = {}
 
+    def __len__(self) -> int:
+        """How many ops it has."""
+        return len(self.steps) + (self.total is not None)
+
     def __repr__(self) -> str:
         rows = [step.row.name for step in self.steps]
         return f"<Program {' '.join([*rows, self.total.kind] if self.total else rows)}>"

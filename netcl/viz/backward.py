@@ -10,6 +10,7 @@ import numpy as np
 from netcl.autograd import Node, Tape, detect_anomaly, no_grad
 from netcl.expr import Call, Expr, Num, to_text
 from netcl.ops import OPS
+from netcl.viz.fused import count_of, partial_of, rule_of, shape_within
 from netcl.viz.select import Selection
 from netcl.viz.symbolic import tidy
 from netcl.viz.values import ArrayView, number, view
@@ -96,6 +97,9 @@ class Backward:
 
     def positions(self, node: Node) -> list[int]:
         """Where each parent stands among the operands."""
+        rule = rule_of(node)
+        if rule is not None:
+            return list(rule.wanted)
         found = [i for i, x in enumerate(operands_of(node)) if isinstance(x, Node) and x.requires_grad]
         return found if len(found) == len(node.parents) else list(range(len(node.parents)))
 
@@ -162,6 +166,12 @@ class Backward:
         if op is not None and op.partials and node.value.shape == parent.value.shape:
             local = partial(op, op.args[position], self.operand_exprs(node), self.displays[node])
             return None if local is None else Call("mul", (above, local))
+        if rule_of(node) is not None and parent.value.shape == shape_within(node):
+            local = partial_of(node, position, self.operand_exprs(node))
+            if local is not None and (node.shape == parent.shape or isinstance(above, Num)):
+                count = count_of(node)
+                product = Call("mul", (above, local))
+                return product if count == 1 else Call("div", (product, Num(count)))
         array = self.contributions[node][i]
         if isinstance(above, Num) and array is not None and array.size and (array == array.flat[0]).all():
             return Num(float(array.flat[0]))  # a constant stays one through sums, means and other moves

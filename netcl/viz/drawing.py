@@ -123,8 +123,8 @@ def draw(
     `show` is `"forward"`, `"backward"` or `"both"`. Of a large graph modules, scopes and what repeats are folded into a
     card each; `fold` True does so in a small graph too, names fold the scopes so called, False folds nothing. `around`,
     a node or its name, draws only what is within `depth` edges of it. `tangents`, for leaves, draws forward mode: which
-    tangent each node then has. `inside` draws what a checkpointed node computes. `png` gives notebooks a PNG as well.
-    Nothing in the graph changes.
+    tangent each node then has. `inside` draws what a checkpointed or fused node computes. `png` gives notebooks a PNG
+    as well. Nothing in the graph changes.
 
     Units:   `time_limit` in seconds; a layout that takes longer gives a table
     Raises:  ArgumentError if `root` has no graph, or an argument is not one of the above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from netcl.ops import OPS
 from netcl.ops.rows import stretched_axes
 from netcl.tensor import Tensor
 from netcl.viz.backward import Backward, operands_of
-from netcl.viz.values import number, view
+from netcl.viz.fused import count_of, partial_of, rule_of, shape_within
+from netcl.viz.values import number, shape_text, view
 from netcl.viz.views import Edge
 from netcl.viz.wording import Ref, factor, forward, partial, structural_rule
 
@@ -40,6 +42,8 @@ class EdgeWriter:
         exprs = self.operand_exprs(child)
         found = self.backward.contributions.get(child)
         array = found[nth] if found is not None else None
+        if rule_of(child) is not None:
+            return self._fused(Edge(key, card, child_card, forward=child.op_name or ""), child, position, array)
         local = self._local(child, position, exprs)
         rule, numbers = self._rule(child, position, exprs, local), ""
         if array is not None and array.size == 1 and child.value.size == 1 and local is not None:
@@ -51,9 +55,32 @@ class EdgeWriter:
             forward=forward(child.op_name or "op", exprs, position, child.attrs),
             rule=rule,
             numbers=numbers,
-            after=_after(child, parent) if local is not None else _after_structural(child, position),
+            after=_after(child.value.shape, parent) if local is not None else _after_structural(child, position),
             contribution=view(array) if array is not None else None,
         )
+
+    def _fused(self, edge: Edge, child: Node, position: int, array: np.ndarray | None) -> Edge:
+        """The edge into a fused node: the partial of all its ops together, where it is short enough to read."""
+        inner, count = shape_within(child), count_of(child)
+        local = partial_of(child, position, self.operand_exprs(child))
+        text = factor(local) if local is not None else ""
+        parts = []
+        if inner != child.shape:
+            parts.append(f"spread {shape_text(child.shape)} → {shape_text(inner)}")
+        if count > 1:
+            parts.append(f"÷ {count}")
+        if local != Num(1) or not parts:
+            parts.append(f"{'×' if inner == () or isinstance(local, Num) else '⊙'} {text}")
+        rule, numbers = ", ".join(parts), ""
+        if local is None or len(rule) > _LONGEST_RULE:
+            rule = "back through it, computed again"
+        elif array is not None and array.size == 1 and inner == ():
+            above = number(float(self.backward.grads[child].flat[0]))
+            numbers = f"upstream {above} {rule} → {number(float(array.flat[0]))}"
+        return replace(
+            edge, rule=rule, numbers=numbers, after=_after(inner, operands_of(child)[position]),
+            contribution=view(array) if array is not None else None,
+        )  # fmt: skip
 
     def tangent(self, child: Node, position: int, tangent: Tensor, array: np.ndarray) -> tuple[str, str]:
         """What forward mode does with the tangent of an operand: the rule, and the numbers where they fit."""
@@ -144,9 +171,9 @@ def _after_structural(child: Node, position: int) -> str:
     return ""
 
 
-def _after(child: Node, parent: Node) -> str:
-    """What undoes broadcasting."""
-    shape, wide = tuple(parent.value.shape), tuple(child.value.shape)
+def _after(wide: tuple[int, ...], parent: Node) -> str:
+    """What undoes broadcasting to `wide`."""
+    shape = tuple(parent.value.shape)
     if shape == wide:
         return ""
     axes = stretched_axes(wide, shape)

@@ -15,6 +15,7 @@ from netcl.tensor import Tensor
 from netcl.viz.backward import Backward, Hidden, addition, operands_of
 from netcl.viz.edges import EdgeWriter
 from netcl.viz.fold import Group
+from netcl.viz.fused import rule_of
 from netcl.viz.names import scopes
 from netcl.viz.naming import Naming
 from netcl.viz.report import thousands
@@ -233,6 +234,9 @@ class _Reader:
         many = f"{len(uses)} uses" if len(uses) > 2 else ""
         op = clip(clean(node.op_name or ""), 24) if not leaf else ""
         lines = ("has a new value since this graph was made",) if self._replaced(node) else ()
+        rule = rule_of(node)
+        if rule is not None:
+            lines = (f"{len(rule.program)} ops in one kernel", *lines)
         key, name, title = len(self.cards), self.names[node], self.titles[node]
         return Card(
             key, kind, name, title, op, value.shape, value.dtype, value, slot, caption, many, lines

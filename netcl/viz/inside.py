@@ -1,4 +1,4 @@
-"""The graph inside a checkpointed node, which was dropped: its function is run again."""
+"""The graph inside a checkpointed or a fused node, which was never kept: what it did is run again, op by op."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Any
 
 from netcl.autograd import Node, Tape, build_topo
 from netcl.autograd.checkpoint import Rerun
+from netcl.autograd.fuse import FusedPullback
 from netcl.errors import ArgumentError
 from netcl.viz.backward import gradient
 from netcl.viz.names import find_names, scopes
 
 
 def opened(node: Any, names: Mapping[Any, str] | None, frame: FrameType | None) -> tuple[Node, dict[Any, str]]:
-    """The result of the function run again, on records of its own that a backward pass may fill; and their names.
+    """The node's result computed again, on records of its own that a backward pass may fill; and their names.
 
     What the function was given are leaves there.
 
-    Raises:  ArgumentError if `node` is not a checkpointed one
+    Raises:  ArgumentError if `node` is neither a checkpointed one nor a fused one
     """
     rule = node.grad_fn if isinstance(node, Node) else None
-    if not isinstance(rule, Rerun):
-        raise ArgumentError(f"only the result of ag.checkpoint has an inside, not {node!r}")
-    out = rule.run()
-    copies = _copied(out, set(rule.inputs))
+    if not isinstance(rule, (Rerun, FusedPullback)):
+        raise ArgumentError(f"only the result of ag.checkpoint or ag.fuse has an inside, not {node!r}")
+    out = rule.run() if isinstance(rule, Rerun) else rule.run(node)
+    copies = _copied(out, set(node.parents))
     root = copies[out]
     if node.grad is not None:
         Tape().backward(root, gradient(node))

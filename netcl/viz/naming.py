@@ -12,6 +12,7 @@ from netcl.autograd import Node
 from netcl.expr import Expr, Num, Var, to_text
 from netcl.tensor import Tensor
 from netcl.viz.backward import operands_of
+from netcl.viz.fused import formula
 from netcl.viz.names import find_names
 from netcl.viz.symbolic import size
 from netcl.viz.text import clean, clip
@@ -58,7 +59,8 @@ class Naming:
             self.names[node] = name
             self.displays[node], self.titles[node] = Var(name), name
             return
-        e = expression(node.op_name or "op", self.operands(node), node.attrs)
+        operands = self.operands(node)
+        e = formula(node, operands) or expression(node.op_name or "op", operands, node.attrs)
         text = to_text(e)
         if node is self.root and node not in self.names:
             self.names[node] = "loss" if "loss" not in self._taken else self._fresh("loss")

@@ -7,6 +7,7 @@ from typing import Any
 
 from netcl.autograd import Node, detect_anomaly, no_grad
 from netcl.autograd.engine import pull_back
+from netcl.autograd.fuse import FusedPullback
 from netcl.autograd.modes import no_tape
 from netcl.autograd.pullback import OpPullback
 from netcl.ops import Row
@@ -30,12 +31,14 @@ class Quiet:
 
 def can_rerun(node: Node) -> bool:
     """Whether the op of a node is kept, so that it can run again; that of `apply_op` is not."""
-    return isinstance(node.grad_fn, OpPullback) and node.grad_fn.plain
+    return isinstance(node.grad_fn, (OpPullback, FusedPullback)) and node.grad_fn.plain
 
 
 def rerun(node: Node) -> Tensor | None:
     """Compute a node's value once more from its saved operands; None where that cannot be done."""
     pullback = node.grad_fn
+    if isinstance(pullback, FusedPullback) and pullback.plain:
+        return pullback.program.run(pullback.saved)
     if not isinstance(pullback, OpPullback) or not pullback.plain:
         return None
     op = pullback.op

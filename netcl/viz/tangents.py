@@ -9,6 +9,7 @@ import numpy as np
 
 from netcl.autograd import Node, detect_anomaly, no_grad
 from netcl.autograd.dual import Dual
+from netcl.autograd.fuse import FusedPullback
 from netcl.autograd.modes import no_tape
 from netcl.autograd.pullback import OpPullback
 from netcl.autograd.push import push
@@ -55,6 +56,8 @@ class Tangents:
         if tangent is None:
             return None
         pullback = node.grad_fn
+        if isinstance(pullback, FusedPullback) and pullback.plain:
+            return pullback.push(nth, tangent)
         if isinstance(pullback, OpPullback) and pullback.plain:
             args: list[Any] = list(pullback.saved)
             args[pullback.wanted[nth]] = Dual(args[pullback.wanted[nth]], tangent, _LEVEL)

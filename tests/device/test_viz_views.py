@@ -15,7 +15,7 @@ from netcl import autograd as ag
 from netcl import nn, viz
 from netcl.autograd.modes import modes
 from netcl.autograd.scope import scope
-from netcl.errors import ArgumentError, ShapeError
+from netcl.errors import ArgumentError, GraphError, ShapeError
 from netcl.viz import layout, png
 from netcl.viz.fold import groups
 from netcl.viz.views import Card, GraphView
@@ -277,6 +277,81 @@ def test_a_checkpoint_can_be_looked_into() -> None:
     assert [(node.grad, node.pass_id) for node in (x, W, z, h)] == before
     with pytest.raises(ArgumentError, match="only the result of ag"):
         viz.draw(loss, inside=True)
+
+
+def test_a_fused_node_shows_its_formula_and_its_partial() -> None:
+    x, w, b = leaf([[1.0, 2.0], [3.0, 4.0]], "x"), leaf([0.5, 0.25], "w"), leaf(0.5, "b")
+
+    def scaled(x: Any, w: Any, b: Any) -> Any:
+        return ((x * w + b) ** 2).mean()
+
+    loss = ag.fuse(scaled)(x, w, b)
+    loss.backward()
+    view = viz.draw(loss, names={}).view
+    assert [(c.title, c.op, c.lines) for c in view.cards][-1] == (
+        "loss = mean((xw + b)²)", "fused scaled", ("4 ops in one kernel",),
+    )  # fmt: skip
+    said = {view.card(e.parent).name: (e.rule, e.after) for e in view.edges}
+    assert said == {
+        "x": ("spread () → (2, 2), ÷ 4, ⊙ 2w·(xw + b)", ""),
+        "w": ("spread () → (2, 2), ÷ 4, ⊙ 2x·(xw + b)", "sum over axis 0"),
+        "b": ("spread () → (2, 2), ÷ 4, ⊙ 2(xw + b)", "sum over every entry"),
+    }
+    z = x.to_host() * w.to_host() + 0.5  # each contribution, from what its label says
+    assert np.allclose(x.grad.to_host(), np.ones((2, 2)) / 4 * 2 * w.to_host() * z)
+    assert np.allclose(w.grad.to_host(), (np.ones((2, 2)) / 4 * 2 * x.to_host() * z).sum(0))
+    assert np.allclose(b.grad.to_host(), (np.ones((2, 2)) / 4 * 2 * z).sum())
+
+
+def test_a_fused_node_in_a_graph_has_formulas_and_numbers() -> None:
+    a = leaf(2.0, "a")
+    y = ag.fuse(lambda a: 3.0 * (a + 1.0) ** 2)(a)
+    y.backward()
+    view = viz.draw(y, names={y: "y"}).view
+    assert [c.title for c in view.cards] == ["a", "y = 3(a + 1)²"]
+    assert view.edges[0].numbers == "upstream 1 × 6(a + 1) → 18"
+    assert card(view, "a").slot.formula == "6(a + 1)"  # type: ignore[union-attr]
+    moving = viz.draw(y, tangents={a: 0.5}, names={y: "y"}).view
+    assert card(moving, "y").slot.array.cells == (("9",),)  # type: ignore[union-attr]
+    long = ag.fuse(lambda a: ag.sin(ag.exp(a) + ag.tanh(a) * a / (a * a + 1.0)) * ag.cos(a * ag.sigmoid(a) - 0.5))(a)
+    long.backward()
+    (edge,) = viz.draw(long, names={long: "long"}).view.edges
+    assert edge.rule == "back through it, computed again"
+    assert card(viz.draw(long, names={long: "long"}).view, "long").title == "long = fused(a)"
+
+
+def test_a_fused_node_can_be_looked_into() -> None:
+    x, w = leaf([1.0, 2.0], "x"), leaf([0.5, 0.25], "w")
+
+    def scaled(x: Any) -> Any:
+        h = ag.tanh(x * w)
+        return (h * h).sum()
+
+    loss = ag.fuse(scaled)(x)
+    loss.backward()
+    before = [(node.grad, node.pass_id) for node in (x, w, loss)]
+    view = viz.draw(loss, inside=True, names={}).view
+    assert [c.title for c in view.cards] == ["x", "w", "xw", "tanh(xw)", "tanh(xw)²", "loss = sum(tanh(xw)²)"]
+    for node in (x, w):
+        assert node.name is not None
+        shown = card(view, node.name).slot.array  # type: ignore[union-attr]
+        assert np.allclose(np.array(shown.cells[0], float), node.grad.to_host(), rtol=1e-3)  # type: ignore[union-attr]
+    assert [(node.grad, node.pass_id) for node in (x, w, loss)] == before
+    x.value = x.value * 2.0
+    with pytest.raises(GraphError, match="new value"):
+        viz.draw(loss, inside=True)
+
+
+def test_the_kernels_of_a_fused_node_are_listed() -> None:
+    x = leaf([1.0, 2.0], "x")
+    loss = ag.fuse(lambda x: (ag.tanh(x) ** 2).sum())(x)
+    loss.backward()
+    table = viz.kernels(loss)
+    assert [(row.lane, row.op, len(row.kernels)) for row in table.rows] == [
+        ("forward", "fused", 1), ("backward", "fused", 1)
+    ]  # fmt: skip
+    assert all("tanh" in source for source in table.sources.values()) and len(table.sources) == 2
+    assert viz.trace(loss).text.splitlines()[0].startswith("loss = sum(tanh(x)²): fused")
 
 
 def test_a_second_order_graph_names_gradients_and_the_seed() -> None:
