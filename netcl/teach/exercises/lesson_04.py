@@ -52,7 +52,7 @@ EXERCISES = (
             lambda d: np.float32([d.x, d.x, 2 * d.x]),
             lambda d: [float(d.x)] * 2 + [2.0 * d.x],
         ),
-        because="Each edge multiplies by the *other* factor, and the two edges are two paths: their products add up.",
+        because="Each edge multiplies by the other factor, and the two edges are two paths: their products add up.",
         wrong=(
             Wrong("the last edge wins", lambda d: [d.x, d.x, d.x], (
                 "What the edges bring is right. What becomes of the two numbers at the end is not.",
@@ -66,7 +66,7 @@ EXERCISES = (
             )),
             Wrong("the power rule on each edge", lambda d: [2 * d.x, 2 * d.x, 4 * d.x], (
                 "Each edge brings too much.",
-                "The rule for squares is what both edges give *together*. One edge holds the other factor still.",
+                "The rule for squares is what both edges give together. One edge holds the other factor still.",
                 "In y = ab with a = b = 11, the edge from a brings b = 11, although y is the square of 11.",
             )),
             Wrong("the operand's own slope", lambda d: [1, 1, 2], (
@@ -223,7 +223,7 @@ EXERCISES = (
             )),
             Wrong("the local derivative at the output", lambda d: _at_output(d), (
                 "The paths are right, but one local derivative was taken at a wrong value.",
-                "The slope of a square is taken at what *goes into* the square.",
+                "The slope of a square is taken at what goes into the square.",
                 "u = t² at t = 10: the edge carries 2 · 10 = 20, not twice the value 100 that comes out.",
             )),
         ),
@@ -306,12 +306,12 @@ EXERCISES = (
             )),
             Wrong("derivatives multiplied", lambda d: f"{d.k}*a", (
                 "The slopes of the two factors were multiplied with each other.",
-                "In a product each factor's slope meets the *value* of the other factor.",
+                "In a product each factor's slope meets the value of the other factor.",
                 "For f = t²·t³ the slope is 2t·t³ + t²·3t², and not 2t·3t².",
             )),
             Wrong("each factor beside its own slope", lambda d: f"(a + b) + {d.k}*a*{d.k}*a*b", (
                 "Each factor was put beside its own slope.",
-                "The edge from a factor into a product carries the *other* factor.",
+                "The edge from a factor into a product carries the other factor.",
                 "For f = uv with u = 3t: the path through u brings v · 3, and not u · 3.",
             )),
         ),

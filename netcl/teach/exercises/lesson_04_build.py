@@ -156,7 +156,7 @@ BUILD = (
         wrong=(
             Wrong("in the order of reading", lambda d: _of_both(lambda first, second, _x, _u: first @ second), (
                 "The two matrices are right, but not their places.",
-                "Matrices act on the column to their right, so the map that acts *first* stands on the right.",
+                "Matrices act on the column to their right, so the map that acts first stands on the right.",
                 "Turn, then stretch: S (R dx). Written R S it would stretch first.",
             )),
             Wrong("the outer one at x", lambda d: _of_both(lambda first, _second, at_x, _u: at_x @ first), (
@@ -176,7 +176,7 @@ BUILD = (
             )),
             Wrong("entry by entry", lambda d: _of_both(lambda first, second, _x, _u: second * first), (
                 "The matrices were multiplied entry by entry.",
-                "Every output hangs on every input through *all* intermediate values: row times column.",
+                "Every output hangs on every input through all intermediate values: row times column.",
                 "In NumPy `A * B` multiplies entries. For maps one after the other it is another sign.",
             )),
             Wrong("added", lambda d: _of_both(lambda first, second, _x, _u: second + first), (

@@ -46,7 +46,7 @@ _TANGENT = Exercise(
         )),
         Wrong("the slope alone", lambda d: [2 * d.x, 2 * d.x * d.y + d.x**2], (
             "These are slopes. The speeds of the inputs do not show in them.",
-            "A tangent is a local derivative *times the tangent that comes in*.",
+            "A tangent is a local derivative times the tangent that comes in.",
             "u = 40a with the tangent 0.5 at a: the slope is 40, the tangent of u is 20.",
         )),
         Wrong("the local derivative at the output",
@@ -58,7 +58,7 @@ _TANGENT = Exercise(
         Wrong("each factor beside its own tangent",
               lambda d: [2 * d.x * d.x_dot, d.x**2 * (2 * d.x * d.x_dot) + d.y * d.y_dot], (
             "In the last operation the values and the tangents are paired the wrong way round.",
-            "When one factor moves, the *other* one is what multiplies its move.",
+            "When one factor moves, the other one is what multiplies its move.",
             "u = ab at a = 20, b = 30 with tangents 1 and 0: the tangent is 30.",
         )),
         Wrong("values pushed", lambda d: [d.x**2, d.x**2 * d.y], (
@@ -114,7 +114,7 @@ _DIRECTION = Exercise(
         )),
         Wrong("the steepest slope", lambda d: float(np.hypot(*_slopes(d))), (
             "That is the length of the gradient, whatever the direction is.",
-            "The gradient's length is the slope in *its own* direction, for a step of length one. Others are flatter.",
+            "The gradient's length is the slope in its own direction, for a step of length one. Others are flatter.",
             "f = 3a + 4b along (4, −3) does not move at all, though its gradient has the length 5.",
         )),
     ),
@@ -131,7 +131,7 @@ _SHAPES = Exercise(
     wrong=(
         Wrong("one pass gives a row", lambda d: [d.n, d.m, d.m], (
             "The two tangents are right. The passes are not.",
-            "What comes out is J times a vector. With a unit vector that picks a *column*.",
+            "What comes out is J times a vector. With a unit vector that picks a column.",
             "For a map from one input to a hundred outputs, a single pass gives the whole Jacobian.",
         )),
         Wrong("inputs and outputs exchanged", lambda d: [d.m, d.n, d.m], (

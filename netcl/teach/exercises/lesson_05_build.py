@@ -97,7 +97,7 @@ RULES = Exercise(
         )),
         Wrong("sin: the tangent forgotten", lambda d: _push(sin=lambda a, a_dot: np.cos(a)), (
             "For the sine the slope comes out, whatever tangent goes in.",
-            "A rule for one operand, too, is a slope *times* the tangent.",
+            "A rule for one operand, too, is a slope times the tangent.",
             "At a = 0 with the tangent 8, the sine moves with 8.",
         )),
         Wrong("sin: of the tangent", lambda d: _push(sin=lambda a, a_dot: np.cos(a_dot)), (
@@ -300,7 +300,7 @@ BUG = Exercise(
     wrong=(
         Wrong("the step taken too early", lambda d: _too_early, (
             "The tangent is computed from a value that has already moved on.",
-            "The rule for a product uses its operands, as they were *before* the operation.",
+            "The rule for a product uses its operands, as they were before the operation.",
             "For 10 · 20 the term of the second factor is 10 times its tangent, not 200 times.",
         )),
         Wrong("the start moves", lambda d: _moving_start, (
@@ -320,7 +320,7 @@ BUG = Exercise(
         )),
         Wrong("the tangent raised", lambda d: lambda x, x_dot, n: (x**n, x_dot**n), (
             "The tangent was put through the same power as the value.",
-            "A tangent goes through the *linear* map of the derivative, not through the function.",
+            "A tangent goes through the linear map of the derivative, not through the function.",
             "10 squared with the tangent 3 moves with 2 · 10 · 3, and not with 9.",
         )),
         Wrong("the slope without the tangent", lambda d: lambda x, x_dot, n: (x**n, n * x ** (n - 1) if n else 0.0), (

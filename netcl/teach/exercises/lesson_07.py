@@ -143,7 +143,7 @@ _CROSSOVER = Exercise(
         )),
         Wrong("a tie counts as won", lambda d: lambda n, run, jvp, pull: _rounded(n, run, jvp, pull, np.ceil), (
             "It is right in most cases, but not where both modes cost the same.",
-            "*Fewer* launches means fewer: where they are equal, forward mode has not won yet.",
+            "Fewer launches means fewer: where they are equal, forward mode has not won yet.",
             "n · jvp = 600 and run + m · pull = 600 is a tie; the next m decides.",
         )),
         Wrong("costs exchanged",
@@ -170,7 +170,7 @@ _ROWS = (
     "def jacobian_by_rows(f, x, m):",
     "    rows = []",
     "    for i in range(m):",
-    "        out, pullback = ag.vjp(f, x)",
+    "        _, pullback = ag.vjp(f, x)",
     "        seed = np.zeros(m, np.float32)",
     "        seed[i] = 1",
     "        rows.append(pullback(seed)[0].to_host())",
@@ -346,7 +346,7 @@ _WHY = Exercise(
             "one pass gives all rows",
             lambda d: "c",
             (
-                "Every slope, yes: of *one* output.",
+                "Every slope, yes: of one output.",
                 "A pass back begins with one seed and returns one row of the Jacobian.",
                 "With 500 outputs and the seed of ones you get the slope of their sum, not 500 slopes.",
             ),
