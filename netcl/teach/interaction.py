@@ -87,7 +87,7 @@ def _slider(name: str, low: float, high: float, start: float) -> widgets.FloatSl
     whole = all(isinstance(number, int) for number in (low, high, start))
     step = 1.0 if whole else 10.0 ** math.floor(math.log10((high - low) / _STEPS))
     return widgets.FloatSlider(
-        value=start, min=low, max=high, step=step, description=name, readout_format=".3g",
+        value=start, min=low, max=high, step=step, description=name, readout_format=".0f" if whole else ".3g",
         style={"description_width": "initial"}, layout=widgets.Layout(width="min(100%,480px)"),
     )  # fmt: skip
 
