@@ -13,7 +13,7 @@ from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device, Launch
 from netcl.kernels.panels import panelled
-from netcl.kernels.products import Product, arrange, batch_axes, batch_names, batch_values
+from netcl.kernels.products import Plan, Product, arrange, batch_axes, batch_names, batch_values
 from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
 from netcl.kernels.tiles import tiled
 from netcl.layout import Layout
@@ -30,33 +30,34 @@ def matmul(device: Device, a: Operand, b: Operand, out: Layout) -> PooledBuffer:
     buffer = device.pool.allocate(out.nbytes)
     if not out.size:
         return buffer
-    product, swapped = arrange(a.layout, b.layout, out)
+    plan, swapped = _plan(device, a.layout, b.layout, out)
     left, right = (b.buffer, a.buffer) if swapped else (a.buffer, b.buffer)
-    if product.multiplications < _TILED_FROM or out.dtype.kind != "f" or device.kind not in ("CPU", "GPU"):
-        device.run(_plain(product), (buffer, left, right))
-    elif device.kind == "GPU":
-        plan = tiled(product, device)
-        if plan.add is None:
-            device.run(plan.multiply, (buffer, left, right))
-        else:
-            parts = device.pool.allocate(plan.parts_bytes)
-            device.run(plan.multiply, (parts, left, right))
-            device.run(plan.add, (buffer, parts))
-    else:
-        plan = panelled(product, device)
-        if plan.pack_a is not None:
-            panels = device.pool.allocate(plan.bytes_a)
-            device.run(plan.pack_a, (panels, left))
-            left = panels
-        if plan.pack_b is not None:
-            panels = device.pool.allocate(plan.bytes_b)
-            device.run(plan.pack_b, (panels, right))
-            right = panels
+    if plan.pack_a is not None:
+        panels = device.pool.allocate(plan.bytes_a)
+        device.run(plan.pack_a, (panels, left))
+        left = panels
+    if plan.pack_b is not None:
+        panels = device.pool.allocate(plan.bytes_b)
+        device.run(plan.pack_b, (panels, right))
+        right = panels
+    if plan.add is None:
         device.run(plan.multiply, (buffer, left, right))
+    else:
+        parts = device.pool.allocate(plan.part_bytes)
+        device.run(plan.multiply, (parts, left, right))
+        device.run(plan.add, (buffer, parts))
     return buffer
 
 
 @lru_cache(maxsize=4096)
+def _plan(device: Device, a: Layout, b: Layout, out: Layout) -> tuple[Plan, bool]:
+    """Choose the kernel; say too whether the operands change sides."""
+    product, swapped = arrange(a, b, out)
+    if product.multiplications < _TILED_FROM or out.dtype.kind != "f" or device.kind not in ("CPU", "GPU"):
+        return Plan(_plain(product)), swapped
+    return (tiled if device.kind == "GPU" else panelled)(product, device), swapped
+
+
 def _plain(product: Product) -> Launch:
     a, b, rows, columns, inner = product.a, product.b, product.rows, product.columns, product.inner
     size = product.count * rows * columns

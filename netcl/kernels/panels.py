@@ -9,12 +9,11 @@ some elements once more, to the same bits, and no kernel has to ask where the ma
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from netcl.device import Device, Launch
-from netcl.kernels.products import Factor, Product, batch_axes, batch_names, batch_values
+from netcl.kernels.products import Factor, Plan, Product, batch_axes, batch_names, batch_values
 from netcl.kernels.source import coordinates, ctype, dot, preamble
 from netcl.kernels.tile_sizes import ItemTile, item_tile
 
@@ -24,23 +23,12 @@ _NEAR = 1 << 19  # bytes between the first and the last k, up to which copying d
 _FEW_COLUMNS, _FEW_BANDS = 256, 4  # so seldom read that copying does not pay either
 
 
-class Panels(NamedTuple):
-    """A prepared product: the copies that go before it, with their sizes in bytes, if any, and the product."""
-
-    pack_a: Launch | None
-    pack_b: Launch | None
-    multiply: Launch
-    bytes_a: int
-    bytes_b: int
-
-
-@lru_cache(maxsize=4096)
-def panelled(product: Product, device: Device) -> Panels:
-    """Prepare a product; the buffers of `multiply` are those of the result, of A or its panels, and of B or its."""
+def panelled(product: Product, device: Device) -> Plan:
+    """Prepare a product with the tile that the device's table gives."""
     a, b, rows, columns, inner = product.a, product.b, product.rows, product.columns, product.inner
     tile = item_tile(device, product.dtype, columns)
     if columns == 1 and a.along == b.along == 1 and a.dtype == b.dtype == product.dtype and inner >= tile.width:
-        return Panels(None, None, _dots(product, device), 0, 0)
+        return Plan(_dots(product, device))
     height = next(height for height in tile.heights if height <= rows)
     side = tile.vectors * tile.width
     tall, broad = -(-rows // height), -(-columns // side)
@@ -62,10 +50,10 @@ def panelled(product: Product, device: Device) -> Panels:
     source = _source(product.dtype, height, tile, direct_a, direct_b, len(product.batch))
     multiply = Launch(source, "multiply", (None,) * 3, statics, band * broad * grid[2], product.work, grid=grid)
     size_a, size_b = (product.count if any(factor.steps) else 1 for factor in (a, b))
-    return Panels(
-        pack_a, pack_b, multiply,
-        itemsize * size_a * tall * inner * height * (not direct_a),
-        itemsize * size_b * broad * inner * side * (not direct_b),
+    return Plan(
+        multiply,
+        pack_a, itemsize * size_a * tall * inner * height,
+        pack_b, itemsize * size_b * broad * inner * side,
     )  # fmt: skip
 
 

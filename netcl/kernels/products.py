@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netcl.device import Launch
 from netcl.layout import Layout, Shape, broadcast_to, collapse, reshape
 
 _MULTIPLICATIONS_PER_ELEMENT = 64
@@ -52,6 +53,22 @@ class Product(NamedTuple):
     def work(self) -> int:
         """About how many elements of an elementwise op take as long (see device.CROSSOVER)."""
         return self.multiplications // _MULTIPLICATIONS_PER_ELEMENT
+
+
+class Plan(NamedTuple):
+    """A prepared product: `multiply` takes the buffers of the result, of A and of B.
+
+    With `pack_a` or `pack_b` an operand is copied first, into so many bytes, and read from there; with `add` the result
+    goes into `part_bytes` first, and is added up from there.
+    """
+
+    multiply: Launch
+    pack_a: Launch | None = None
+    bytes_a: int = 0
+    pack_b: Launch | None = None
+    bytes_b: int = 0
+    add: Launch | None = None
+    part_bytes: int = 0
 
 
 @lru_cache(maxsize=4096)

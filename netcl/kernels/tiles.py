@@ -15,22 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from netcl.device import Device, Launch
-from netcl.kernels.products import Factor, Product, batch_axes, batch_names, batch_values
+from netcl.kernels.products import Factor, Plan, Product, batch_axes, batch_names, batch_values
 from netcl.kernels.source import coordinates, ctype, dot, preamble
 from netcl.kernels.tile_sizes import GroupTile, group_tile, parts_of_k
 
 _VECTOR_BYTES = 16  # what one work-item fetches or keeps at a time: float4, double2
 _WARP = 32  # work-items that run in step; 4 by 8 of them, interleaved in pairs, read the least local memory
 _BAND = 8  # tiles below each other, before the next column: groups at work together share slabs in the cache
-
-
-class Tiled(NamedTuple):
-    """A prepared product: its buffers are the result's, A's and B's, or `parts_bytes` in place of the result's; then
-    those of `add` are the result's and that one."""
-
-    multiply: Launch
-    add: Launch | None
-    parts_bytes: int
 
 
 class Reading(NamedTuple):
@@ -53,14 +44,13 @@ def reading(factor: Factor, inner: int, length: int, out: np.dtype) -> Reading:
     return Reading(fast, width if aligned and factor.dtype == out else 1)
 
 
-@lru_cache(maxsize=4096)
-def tiled(product: Product, device: Device) -> Tiled:
+def tiled(product: Product, device: Device) -> Plan:
     """Prepare a product with the tile that the device's table gives."""
     tile = group_tile(device, product)
     return with_tile(product, tile, parts_of_k(device, product, tile))
 
 
-def with_tile(product: Product, tile: GroupTile, parts: int) -> Tiled:
+def with_tile(product: Product, tile: GroupTile, parts: int) -> Plan:
     """Prepare a product with this tile, and k in so many parts."""
     a, b, rows, columns, inner = product.a, product.b, product.rows, product.columns, product.inner
     share = -(-inner // (parts * tile.slab)) * tile.slab
@@ -80,10 +70,10 @@ def with_tile(product: Product, tile: GroupTile, parts: int) -> Tiled:
         source, "tile", (None, None, None), statics, items, product.work, grid=(items,), local=(tile.items,)
     )
     if parts == 1:
-        return Tiled(multiply, None, 0)
+        return Plan(multiply)
     size = product.count * rows * columns
     add = Launch(_add_source(product.dtype), "add", (None, None), (size, parts), size, size * parts)
-    return Tiled(multiply, add, size * parts * product.dtype.itemsize)
+    return Plan(multiply, add=add, part_bytes=size * parts * product.dtype.itemsize)
 
 
 @lru_cache(maxsize=4)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from netcl import kernels
 from netcl import layout as lay
 from netcl.errors import DeviceError, DTypeError, ShapeError
+from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import common
 from netcl.ops.rows import unbroadcast
 from netcl.ops.shape import reshape, transpose
@@ -25,28 +29,37 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     Shapes:  (*A, n, k) @ (*B, k, m) -> (*S, n, m), where A and B broadcast to S
     Raises:  ShapeError naming both shapes
     """
+    if a.device is not b.device:
+        raise DeviceError(f"matmul: the operands are on two devices, {a.device.name} and {b.device.name}")
+    shape, matrices, dtype = _result(a.layout, b.layout)
+    check_dtype(dtype, a.device)
+    left, right = _matrices(a, b)
+    layout = lay.contiguous(matrices, dtype)
+    product = Tensor(layout, kernels.matmul(a.device, left, right, layout), a.device)
+    return product if shape is matrices else product.view(lay.contiguous(shape, dtype))
+
+
+@lru_cache(maxsize=4096)
+def _result(a: Layout, b: Layout) -> tuple[Shape, Shape, np.dtype]:
+    """Return the shape of a product, the same with the axes that 1-d operands lack, and its dtype."""
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         second = "second to last" if b.ndim > 1 else "only"
         raise ShapeError(
             f"matmul: shapes {a.shape} and {b.shape} do not match: the last axis of the first must equal the {second} "
             "axis of the second"
         )
-    if a.device is not b.device:
-        raise DeviceError(f"matmul: the operands are on two devices, {a.device.name} and {b.device.name}")
     dtype = common([a.dtype, b.dtype], [], integers=True)
     if dtype.kind == "b":
         raise DTypeError("matmul of two boolean arrays is not defined here; convert one with astype")
-    check_dtype(dtype, a.device)
-    left, right = _matrices(a, b)
+    left, right = a.shape if a.ndim > 1 else (1, *a.shape), b.shape if b.ndim > 1 else (*b.shape, 1)
     try:
-        batch = lay.broadcast_shapes("matmul", [left.shape[:-2], right.shape[:-2]])
+        batch = lay.broadcast_shapes("matmul", [left[:-2], right[:-2]])
     except ShapeError:
         raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: the leading axes do not broadcast") from None
-    layout = lay.contiguous((*batch, left.shape[-2], right.shape[-1]), dtype)
-    product = Tensor(layout, kernels.matmul(a.device, left, right, layout), a.device)
+    matrices = (*batch, left[-2], right[-1])
     if a.ndim > 1 and b.ndim > 1:
-        return product
-    return reshape(product, (*batch, *left.shape[-2:-1][: a.ndim > 1], *right.shape[-1:][: b.ndim > 1]))
+        return matrices, matrices, dtype
+    return (*batch, *left[-2:-1][: a.ndim > 1], *right[-1:][: b.ndim > 1]), matrices, dtype
 
 
 def _matrices(a: Any, b: Any) -> tuple[Any, Any]:
@@ -77,7 +90,11 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
 @matmul.vjp("b", "{a}ᵀ @ G")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     left, right = _matrices(a, b)
-    return reshape(unbroadcast(swap(left) @ _as_product(g, a, b), right.shape), b.shape)
+    product = _as_product(g, a, b)
+    if len(right.shape) == 2 < len(left.shape) and left.size and product.size:
+        # One operand shared by a whole batch: its gradient is one long product, with nothing left to sum.
+        left, product = (reshape(x, (-1, x.shape[-1])) for x in (left, product))
+    return reshape(unbroadcast(swap(left) @ product, right.shape), b.shape)
 
 
 @matmul.jvp

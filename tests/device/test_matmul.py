@@ -14,6 +14,7 @@ from netcl import autograd as ag
 from netcl import layout as lay
 from netcl.device import Device
 from netcl.kernels import panels, tile_sizes
+from netcl.kernels.matmul import _plan
 from netcl.kernels.products import arrange
 from netcl.kernels.tile_sizes import GroupTile
 from netcl.kernels.tiles import with_tile
@@ -80,9 +81,9 @@ def copying(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     few = {"direct": 1 << 40, "packed": 0}[request.param]
     for name in ("_NEAR", "_FEW_COLUMNS", "_FEW_BANDS"):
         monkeypatch.setattr(panels, name, few)
-    panels.panelled.cache_clear()
+    _plan.cache_clear()
     yield
-    panels.panelled.cache_clear()
+    _plan.cache_clear()
 
 
 @pytest.mark.usefixtures("copying")
@@ -113,7 +114,7 @@ def by_tile(a: Tensor, b: Tensor, tile: GroupTile, parts: int) -> np.ndarray:
     if plan.add is None:
         a.device.run(plan.multiply, (out.buffer, left.buffer, right.buffer))
     else:
-        partial = a.device.pool.allocate(plan.parts_bytes)
+        partial = a.device.pool.allocate(plan.part_bytes)
         a.device.run(plan.multiply, (partial, left.buffer, right.buffer))
         a.device.run(plan.add, (out.buffer, partial))
     return out.to_host()
@@ -166,6 +167,16 @@ def test_gradients_of_batches(of_a: tuple[int, ...], of_b: tuple[int, ...]) -> N
         stretched = tuple(i for i in range(full.ndim) if i < extra or full.shape[i] != node.shape[i - extra])
         expect = full.sum(stretched).reshape(node.shape)
         assert np.allclose(node.grad.to_host(), expect, atol=2e-5 * math.sqrt(40 * len(full)))
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b"), [((0, 2, 3), (3, 4)), ((2, 0, 3), (3, 4)), ((2, 3, 0), (0, 4)), ((2, 3, 4), (4, 0))]
+)
+def test_gradients_of_nothing(of_a: tuple[int, ...], of_b: tuple[int, ...]) -> None:
+    a, b = (ag.tensor(np.ones(shape, np.float32), requires_grad=True) for shape in (of_a, of_b))
+    (a @ b).sum().backward()
+    assert np.array_equal(a.grad.to_host(), np.full(of_a, of_b[-1]))
+    assert np.array_equal(b.grad.to_host(), np.full(of_b, math.prod(of_a[:-1])))
 
 
 def test_a_shared_right_operand_is_one_product() -> None:
