@@ -28,6 +28,8 @@ from netcl.tensor import Tensor, check_dtype
 
 _MOST_STEPS = 48  # in one kernel: it is compiled once per chain, in a time that grows with it
 _MOST_INPUTS = 32  # OpenCL promises room for 1024 bytes of arguments
+_NUMBERS = frozenset({float, int, bool})
+_POW = OPS["pow"]
 _TOTALS = {OPS["sum"]: "sum", OPS["mean"]: "mean"}
 _SIGNATURES_KEPT = 1 << 14
 _numbers = itertools.count(1)  # in the order of their making, in all calls: one may use what another left
@@ -113,14 +115,17 @@ class _Trace:
         return self.begin(op(*[settled(x) for x in args], **attrs))
 
     def _row(self, row: Row, args: Sequence[Any]) -> Traced | None:
-        device = next(x for x in args if isinstance(x, Traced)).device
-        operands = [_operand(x, device) for x in args]
+        device: Any = next(x.device for x in args if type(x) is Traced)
+        operands: list[Any] = []
         key: list[Any] = [row]
-        for x in operands:
-            if isinstance(x, Dual):
+        for x in args:
+            x = _operand(x, device)
+            kind = type(x)
+            if kind is Dual:
                 return None
-            if not isinstance(x, (Traced, Node, Tensor)):
-                key.append(type(x))
+            operands.append(x)
+            if kind in _NUMBERS:
+                key.append(kind)
                 continue
             key.append(_layout(x))
             if x.device is not device:
@@ -128,18 +133,25 @@ class _Trace:
         out, work = _signature(tuple(key), row, operands)
         if work == FLOAT64:
             check_dtype(work, device)
-        for x in operands:
-            if work.kind in "iu" and isinstance(x, int):
-                number(x, work)  # an error belongs to the op that is wrong
-        kept = [x.settled if isinstance(x, Traced) and (x.total or x.shape != out.shape) else x for x in operands]
-        bound = 1 + sum(x.size_bound for x in kept if isinstance(x, Traced))
+        elif work.kind != "f":
+            for x in operands:
+                if type(x) in _NUMBERS:
+                    number(x, work)  # an error belongs to the op that is wrong
+        bound = 1
+        for i, x in enumerate(operands):
+            if type(x) is not Traced:
+                continue
+            if x.total is not None or x.shape != out.shape:
+                operands[i] = x.settled
+            else:
+                bound += x.size_bound
         if bound > _MOST_INPUTS // 3:
-            steps, inputs = _weigh(kept)
+            steps, inputs = _weigh(operands)
             bound = steps + 1
             if bound > _MOST_STEPS or inputs > _MOST_INPUTS:
-                kept, bound = [settled(x) for x in kept], 1
+                operands, bound = [settled(x) for x in operands], 1
         traced = Traced(self.record, self.settle, out, device)
-        traced.row, traced.args, traced.size_bound = row, kept, bound
+        traced.row, traced.args, traced.size_bound = row, operands, bound
         return traced
 
     def _total(self, op: Op, x: Any, axis: Any = None, keepdims: Any = False) -> Traced | None:
@@ -159,33 +171,46 @@ class _Trace:
     def settle(self, traced: Traced) -> Any:
         """Compute a value in one kernel, together with all that it is made of and is not computed yet."""
         order = sorted(_waiting([traced]), key=lambda each: each.number)
-        places: dict[int, int] = {id(each): k for k, each in enumerate(order)}
-        inputs: list[Any] = []
-        steps = []
-        for each in order[: -1 if traced.total else None]:
-            refs: list[Any] = []
-            for arg, x in zip(each.row.args, each.args, strict=True):
-                x = x if isinstance(x, Traced) and x.waits else settled(x)
-                exponent = power(x) if each.row is OPS["pow"] and arg == "b" else None
-                if exponent is not None:
-                    refs.append(exponent)
-                    continue
-                if id(x) not in places or isinstance(x, (int, float)):
-                    places[id(x)] = ~len(inputs)
-                    inputs.append(x)
-                refs.append(places[id(x)])
-            steps.append(Step(each.row, tuple(refs)))
-        found = program(tuple(steps), len(inputs), traced.total)
         with recording(self.recording):
-            out = _apply(found, inputs, self.name, tuple([each.site for each in order]))
+            out = self._alone(traced) if len(order) == 1 else self._together(order, traced.total)
         if isinstance(out, Node) and out.grad_fn is not None:
             out.site, out.scope = traced.site, traced.scope
         return out
 
+    def _alone(self, traced: Traced) -> Any:
+        """A chain of one op is that op."""
+        values = [settled(x) for x in traced.args]
+        if traced.total is None:
+            return traced.row(*values)
+        return OPS[traced.total.kind](*values, traced.total.axis, traced.total.keepdims)
+
+    def _together(self, order: Sequence[Traced], total: Total | None) -> Any:
+        places: dict[int, int] = {id(each): k for k, each in enumerate(order)}
+        inputs: list[Any] = []
+        steps = []
+        for each in order[: -1 if total else None]:
+            refs: list[Any] = []
+            for place, x in enumerate(each.args):
+                if type(x) is Traced and not x.waits:
+                    x = x.settled
+                is_number = type(x) in _NUMBERS
+                exponent = power(x) if is_number and place and each.row is _POW else None
+                if exponent is not None:
+                    refs.append(exponent)
+                    continue
+                if is_number or id(x) not in places:
+                    places[id(x)] = ~len(inputs)
+                    inputs.append(x)
+                refs.append(places[id(x)])
+            steps.append(Step(each.row, tuple(refs)))
+        found = program(tuple(steps), len(inputs), total)
+        return _apply(found, inputs, self.name, tuple([each.site for each in order]))
+
 
 def _layout(x: Any) -> Layout:
-    """Return shape and dtype, as the layout of a tensor without gaps."""
-    return x.layout if isinstance(x, Traced) else lay.contiguous(x.shape, x.dtype)
+    """Return a layout with the shape and dtype of a value, whichever strides."""
+    value = x.value if type(x) is Node else x
+    return value.layout if type(value) in (Tensor, Traced) else lay.contiguous(value.shape, value.dtype)
 
 
 _signatures: dict[Any, tuple[Layout, Any]] = {}
@@ -202,12 +227,14 @@ def _signature(key: tuple[Any, ...], row: Row, operands: Sequence[Any]) -> tuple
 
 
 def _operand(x: Any, device: Any) -> Any:
-    if isinstance(x, Traced):
+    """Return what an op takes: a traced value that waits, a node, a dual, a tensor, or a Python number."""
+    kind = type(x)
+    if kind is Traced:
         return x if x.waits else x.settled
-    if isinstance(x, (Node, Tensor, Dual)):
+    if kind in _NUMBERS or isinstance(x, (Node, Tensor, Dual)):
         return x
     x = _plain(x)
-    return x if isinstance(x, (int, float)) else Tensor.from_host(x, device=device)
+    return x if type(x) in _NUMBERS else Tensor.from_host(x, device=device)
 
 
 def _waiting(roots: Sequence[Any]) -> list[Traced]:

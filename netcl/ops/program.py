@@ -26,7 +26,7 @@ from netcl.ops.table import OPS
 from netcl.tensor import Tensor
 
 _PLANS_KEPT = 1024  # per program; shapes that change at every call would otherwise pile up
-_POWERS = frozenset(range(-3, 5))
+_POWERS = frozenset((-1, 0, 0.5, 1, 2, 3, 4))  # those that, with their derivatives, need no call of pow
 
 
 class Step(NamedTuple):
@@ -64,7 +64,7 @@ class Plan(NamedTuple):
 
 
 def power(x: Any) -> ex.Num | None:
-    """Return the exponent that is written into the source: small integers alone, so that few kernels are built."""
+    """Return the exponent that is written into the source: one of a few, so that few kernels are built."""
     return ex.Num(x) if type(x) in (int, float) and x in _POWERS else None
 
 
@@ -250,7 +250,7 @@ class Program:
             arg: place for arg, place in zip(step.row.args, step.args, strict=True) if isinstance(place, ex.Num)
         }
         if numbers:
-            e = _multiplied(ex.simplify(ex.substitute(e, numbers)))
+            e = ex.simplify(ex.substitute(e, numbers))
         names = self._names(k)
         return Term(e, typed.works[k], {name: names[name] for name in ex.variables(e)})
 
@@ -315,22 +315,6 @@ def total_shape(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
 def ghost(layout: Layout) -> Tensor:
     """Return a tensor without elements to read, for what only the layout decides."""
     return Tensor(layout, None, None)  # type: ignore[arg-type]
-
-
-def _multiplied(e: ex.Expr) -> ex.Expr:
-    """Write small integer powers of a variable as products: OpenCL's pow is slow, and does not vectorise."""
-    if not isinstance(e, ex.Call):
-        return e
-    args = tuple(_multiplied(arg) for arg in e.args)
-    if e.fn == "pow" and isinstance(args[0], ex.Var) and isinstance(args[1], ex.Num) and args[1].value in _POWERS:
-        n = int(args[1].value)
-        if n == 0:
-            return ex.Num(1)
-        x = product = args[0]
-        for _ in range(abs(n) - 1):
-            product = ex.Call("mul", (product, x))
-        return product if n > 0 else ex.Call("div", (ex.Num(1), product))
-    return ex.Call(e.fn, args)
 
 
 def _device(values: Sequence[Any]) -> Device:

@@ -421,6 +421,21 @@ def test_a_value_looked_at_under_no_grad_keeps_its_graph() -> None:
     assert x.grad.to_host().tolist() == [2.0, 4.0]
 
 
+def test_a_sum_of_what_was_looked_at_meanwhile() -> None:
+    def f(x: Any) -> Any:
+        h = x * x
+        total = h.sum()
+        h.to_host()
+        return total * 1.5
+
+    same(f, normal(4))
+
+
+def test_a_chain_of_one_op_is_that_op() -> None:
+    out = ag.fuse(lambda x: x * 2)(ag.tensor([1.0], requires_grad=True))
+    assert out.op_name == "mul" and out.site.source_line().startswith("out = ag.fuse(lambda")
+
+
 def test_nodes_that_need_no_gradient_get_none() -> None:
     x, y = ag.tensor([1.0], requires_grad=True), ag.tensor([2.0], requires_grad=True)
     y.requires_grad = False
