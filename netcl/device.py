@@ -28,6 +28,9 @@ from netcl.memory import Pool
 CROSSOVER = 1 << 15
 """Work (elements touched) from which PoCL's `pthread` is used: a first guess, to be measured per device."""
 
+LARGEST_GROUP = 1024
+"""No kernel that works element by element runs in larger work-groups."""
+
 FORKED = (
     "this process was forked from one that used OpenCL, which does not survive a fork; "
     'use multiprocessing.get_context("spawn")'
@@ -104,6 +107,8 @@ class Device:
         self.name = first.name.strip() if len(cl_devices) == 1 else first.name.partition("-")[2].strip()
         self.has_fp64 = "cl_khr_fp64" in first.extensions
         self.local_size = min(64 if self.kind == "CPU" else 256, first.max_work_group_size)
+        # A CPU takes its groups one by one, at some 30 ns each; the queue for large work has kernels of its own anyway.
+        self.large_local_size = min(LARGEST_GROUP, first.max_work_group_size) if self.kind == "CPU" else self.local_size
         self.lock = threading.RLock()  # re-entrant: a finaliser may launch work while this thread holds it
         self._acquire, self._release = self.lock.acquire, self.lock.release
         self._threads = threading.local()
@@ -251,15 +256,15 @@ class Device:
             return prepared[launch]
         self._refuse_fork()
         large = launch.work >= CROSSOVER
-        kernel = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
+        kernel: Any = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
         first = len(launch.arg_types) - len(launch.statics)
         for place, number in enumerate(launch.statics, first):
             kernel.set_arg(place, np.int64(number))
         if launch.grid is not None:
             size, local = launch.grid, launch.local
         else:
-            size = ((launch.size + self.local_size - 1) // self.local_size * self.local_size,)
-            local = (self.local_size,)
+            items = self.large_local_size if large else self.local_size
+            size, local = ((launch.size + items - 1) // items * items,), (items,)
         if len(prepared) >= _PREPARED_KEPT:
             prepared.clear()
         # What pyopencl's own generated code calls; in one call it costs half of what `set_arg` does for each.

@@ -17,7 +17,7 @@ from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
 from netcl.errors import ArgumentError
 from netcl.ops import Op, Row
-from netcl.ops.rows import one_device
+from netcl.ops.rows import is_literal, one_device
 from netcl.ops.table import interpret
 from netcl.tensor import Tensor
 
@@ -80,7 +80,7 @@ def record_row(row: Row, args: tuple[Any, ...]) -> Any:
             if kind not in _NUMBERS:
                 return _record_coerced(row, args, NO_ATTRS)
             values.append(x)
-            key.append(kind)
+            key.append((kind, x) if row.literals and is_literal(row, x) else kind)
             bit += bit
             continue
         values.append(x)

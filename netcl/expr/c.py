@@ -46,7 +46,30 @@ def to_c(e: Expr, ctype: str = "float", names: Mapping[str, str] | None = None) 
     return _c_template(e, ctype).format(*args)
 
 
+# Float32 functions that netcl.kernels has in C of its own, since what is built in is not vectorised on CPUs.
+INLINE = frozenset({"exp", "log", "tanh", "sigmoid", "erf"})
+
+# Powers whose exponent is known, without the call to pow: it takes a hundred times as long, and is not vectorised.
+# The root is exact where pow is, at −0 and −∞ too; 1 / a² is two divisions, so that a² does not overflow before them.
+_SQRT = "({0} == -INFINITY ? INFINITY : sqrt({0} + 0))"
+_POWERS: dict[float, str] = {
+    2: "({0} * {0})",
+    3: "({0} * {0} * {0})",
+    4: "(({0} * {0}) * ({0} * {0}))",
+    -1: "(1 / {0})",
+    -2: "((1 / {0}) * (1 / {0}))",
+    0.5: _SQRT,
+    -0.5: f"(1 / {_SQRT})",
+}
+
+
 def _c_template(e: Call, ctype: str) -> str:
+    if ctype == "float" and e.fn in INLINE and len(e.args) == 1:
+        return f"netcl_{e.fn}({{0}})"
+    if ctype in FLOATS and e.fn == "pow" and len(e.args) == 2 and isinstance(e.args[1], Num):
+        power = _POWERS.get(e.args[1].value)
+        if power is not None:
+            return power
     if e.fn == "neg":
         arity, template, integer = 1, "(-{0})", True
     elif e.fn in ARITHMETIC or e.fn in COMPARISONS:

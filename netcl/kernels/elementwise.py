@@ -10,12 +10,17 @@ import numpy as np
 from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
-from netcl.device import Device, Launch
+from netcl.device import LARGEST_GROUP, Device, Launch
 from netcl.errors import DTypeError
 from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, broadcast_to, collapse
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+# Which element a work-item computes. What stands under `if (i < n)` PoCL does not vectorise well, so the last group of
+# many is moved back over the one before it, and computes some elements a second time.
+_GUARDED = "const long i = get_global_id(0);\n    if (i >= n) return;"
+_MOVED_BACK = """const long first = get_group_id(0) * get_local_size(0), last = n - (long)get_local_size(0);
+    const long i = (first < last ? first : last) + get_local_id(0);"""
 _PLANS_KEPT = 4096  # per formula; shapes that change at every step would otherwise pile up
 
 
@@ -96,19 +101,26 @@ def evaluate(
     buffer = device.pool.allocate(out.nbytes) if into is None else into
     if not out.size:
         return buffer
-    plan = prepare(formula, [None if isinstance(x, (int, float)) else x.layout for x in operands], out, work)
+    layouts = [None if isinstance(x, (int, float)) else x.layout for x in operands]
+    in_place = any(into is x.buffer for x in operands if not isinstance(x, (int, float)))
+    plan = prepare(formula, layouts, out, work, in_place=in_place)
     plan.execute(device, operands, [buffer])
     return buffer
 
 
-def prepare(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype) -> Plan:
-    """Return the plan for operands of these layouts (None for a number), made at first need."""
-    key = (out, work, *layouts)
+def prepare(
+    formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype, *, in_place: bool = False
+) -> Plan:
+    """Return the plan for operands of these layouts (None for a number), made at first need.
+
+    `in_place`: the result lies in the buffer of an operand, so that no element may be computed twice.
+    """
+    key = (out, work, in_place, *layouts)
     plan = formula.plans.get(key)
     if plan is None:
         if len(formula.plans) >= _PLANS_KEPT:
             formula.plans.clear()
-        plan = formula.plans[key] = _plan(formula, layouts, out, work)
+        plan = formula.plans[key] = _plan(formula, layouts, out, work, in_place)
     return plan
 
 
@@ -128,7 +140,7 @@ def _number(value: float, work: np.dtype) -> int | float:
     return int(value)
 
 
-def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype) -> Plan:
+def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work: np.dtype, in_place: bool) -> Plan:
     """Choose how each operand is read, and write the kernel."""
     scattered = not (out.contiguous and out.offset == 0)
     accesses = [_access(layout, out, scattered) for layout in layouts]
@@ -151,7 +163,8 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
         elif access == "strided":
             view, steps = next(walks)
             statics += [view.element_offset, *steps]
-    source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), scattered)
+    index = _GUARDED if in_place or out.size < LARGEST_GROUP else _MOVED_BACK
+    source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), scattered, index)
     count = layouts.count(None)
     number = np.uint8 if work.kind == "b" else work.type
     arg_types = (*[None] * (len(formula.exprs) + len(layouts) - count), *[number] * count)
@@ -177,6 +190,7 @@ def _source(
     work: np.dtype,
     rank: int,
     scattered: bool,
+    index: str,
 ) -> str:
     """Write the kernel: operands are v0, v1 … so that equal expressions of different ops share one program."""
     t = ctype(work)
@@ -212,11 +226,10 @@ def _source(
     dtypes = [out, work, *(layout.dtype for layout in layouts if layout is not None)]
     lines = "\n    ".join([*loads, *stores])
     results = [f"__global {ctype(out)}* {name}" for name in outs]
-    return f"""{preamble(dtypes)}
+    return f"""{preamble(dtypes, lines)}
 __kernel void elementwise({", ".join([*results, *buffers, *numbers, *tail])})
 {{
-    const long i = get_global_id(0);
-    if (i >= n) return;
+    {index}
     {lines}
 }}
 """

@@ -201,7 +201,7 @@ def _source(
     if summed:
         lines_of_c += (_fold_vectors if cpu else _fold_halves)(summed, grid.width, grid.length >= grid.width)
     statements = "\n    ".join(lines_of_c)
-    return f"""{preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]])}
+    return f"""{preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]], statements)}
 __kernel __attribute__((reqd_work_group_size({grid.width}, 1, 1)))
 void {name}({arguments})
 {{

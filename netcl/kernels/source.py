@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from pyopencl.tools import PooledBuffer
 
+from netcl.kernels.functions import definitions
 from netcl.layout import CTYPES, Layout
 
 
@@ -29,8 +30,8 @@ class Part:
         self.buffer = buffer
 
 
-def preamble(dtypes: Sequence[np.dtype], *, contract: bool = False) -> str:
-    """Return the pragmas: doubles where they occur, and no fused multiply-add unless `contract`.
+def preamble(dtypes: Sequence[np.dtype], body: str = "", *, contract: bool = False) -> str:
+    """Return the pragmas, doubles where they occur and no fused multiply-add unless `contract`, and what `body` calls.
 
     OpenCL C contracts `a * b + c` by default, and `a * a - b` then differs from NumPy in its last bit.
     """
@@ -39,7 +40,7 @@ def preamble(dtypes: Sequence[np.dtype], *, contract: bool = False) -> str:
         lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
     if not contract:
         lines.append("#pragma OPENCL FP_CONTRACT OFF")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, definitions(body)])
 
 
 def ctype(dtype: np.dtype) -> str:

@@ -19,6 +19,7 @@ pow = elementwise(
     a="where(b == 0, 0, b * pow(a, b - 1))",
     b="where(a == 0, where(b >= 0, 0, nan), out * log(a))",
     domain={"a": (0.5, 2), "b": (-2, 3)},
+    literals=(-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4),
     alias=["power"],
     doc="At b = 0 the result is 1 for every a, so ∂out/∂a is 0 there, at a = 0 too; ∂out/∂b is 0 at a = 0, b ≥ 0, and\n"
     "NaN where a < 0, where no real derivative exists. Integers are computed in float32.",

@@ -41,6 +41,7 @@ class Row(Op):
         self.keeps_integers = False
         self.returns_bool = False
         self.mask: str | None = None
+        self.literals: frozenset[float] = frozenset()
         self.note = ""
         self.cases: dict[tuple[Any, ...], Case] = {}
 
@@ -60,7 +61,7 @@ class Row(Op):
 class Case:
     """A row on operands of given layouts: what only these decide, worked out once."""
 
-    __slots__ = ("differentiable", "layouts", "ordinary", "out", "plan", "row", "vjps", "widens")
+    __slots__ = ("differentiable", "layouts", "literals", "ordinary", "out", "plan", "row", "vjps", "widens")
 
     def __init__(self, row: Row, operands: Sequence[Tensor | int | float]) -> None:
         self.row = row
@@ -69,7 +70,8 @@ class Case:
         self.differentiable = self.out.dtype.kind == "f"
         # No operand is as wide as the result, so its device was not asked whether it can do that.
         self.widens = work == FLOAT64 and not any(x is not None and x.dtype == FLOAT64 for x in self.layouts)
-        self.plan = prepare(row.formula, self.layouts, self.out, work)
+        self.literals = tuple((a, x) for a, x in zip(row.args, operands, strict=True) if is_literal(row, x))
+        self.plan = prepare(_forward(row, self.literals), self.layouts, self.out, work)
         self.ordinary = self.out.size > 0 and not self.widens and not self.plan.numeric
         self.vjps: dict[int, RowVJP] = {}
 
@@ -99,6 +101,7 @@ def elementwise(
     integers: bool = False,
     boolean: bool = False,
     mask: str | None = None,
+    literals: Sequence[float] = (),
     alias: Sequence[str] = (),
     default: Mapping[str, float] | None = None,
     doc: str = "",
@@ -109,8 +112,9 @@ def elementwise(
     Math:    out = expression(a, b, …); the partial named `a` is ∂out/∂a, written with the operands and `out`
     `domain` bounds the operands in tests, off poles and kinks, by the ends of one or more intervals, so that both sides
     of a kink are tried; without an entry it is (-2, 2). `integers`: integer inputs give integer results;
-    `boolean`: the result is a truth value; `mask` names the operand that only chooses; `default` has the numbers that
-    the last operands are if they are left out; `doc` states a subgradient.
+    `boolean`: the result is a truth value; `mask` names the operand that only chooses; `literals` are numbers for which
+    there are kernels of their own, since much is simpler with them (a² than aᵇ); `default` has the numbers that the
+    last operands are if they are left out; `doc` states a subgradient.
     """
     function = _function(name, expression, default or {})
     row = Row(name, function, ex.parse(expression), {a: ex.parse(p) for a, p in partials.items()})
@@ -119,6 +123,7 @@ def elementwise(
     row.keeps_integers = integers or boolean
     row.returns_bool = boolean
     row.mask = mask
+    row.literals = frozenset(literals)
     row.aliases = tuple(alias)
     row.note = doc
     row.__doc__ = _describe(row, expression, partials)
@@ -145,16 +150,21 @@ def run(row: Row, operands: Sequence[Tensor | int | float]) -> Tensor:
     """Run a row's forward kernel on tensors and numbers (at least one tensor)."""
     device = one_device(row.name, operands)
     buffers = [x.buffer for x in operands if isinstance(x, Tensor)]
-    return row.case(_key(operands), operands).run(device, operands, buffers)
+    return row.case(_key(row, operands), operands).run(device, operands, buffers)
 
 
 def row_vjp(row: Row, operands: Sequence[Any], wanted: Sequence[int]) -> RowVJP:
     """Return the pullback of a row on such tensors and numbers, to the operands whose numbers are `wanted`."""
-    return row.case(_key(operands), operands).vjp(sum(1 << i for i in wanted))
+    return row.case(_key(row, operands), operands).vjp(sum(1 << i for i in wanted))
 
 
-def _key(operands: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([x.layout if type(x) is Tensor else type(x) for x in operands])
+def is_literal(row: Row, x: Any) -> bool:
+    """Say whether a row has kernels of their own for a number."""
+    return type(x) in (int, float) and x in row.literals
+
+
+def _key(row: Row, operands: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([x.layout if type(x) is Tensor else (type(x), x) if is_literal(row, x) else type(x) for x in operands])
 
 
 def one_device(name: str, operands: Sequence[Any]) -> Device:
@@ -233,7 +243,7 @@ class RowVJP:
         groups: dict[np.dtype | None, list[int]] = {}
         for place, i in enumerate(self.wanted):
             dtype = layouts[i].dtype
-            as_it_is = g.dtype == dtype and _product(self.row, self.row.args[i]) == G
+            as_it_is = g.dtype == dtype and _product(self.row, self.row.args[i], self.case.literals) == G
             groups.setdefault(None if as_it_is else dtype, []).append(place)
         steps = [self._step(dtype, places, layouts) for dtype, places in groups.items()]
         return [step for step in steps if step.plan is not None or step.stretched]
@@ -244,7 +254,7 @@ class RowVJP:
         stretched = [(place, shape) for place, shape in zip(places, shapes, strict=True) if shape != out.shape]
         if dtype is None:
             return _Step(None, out, (), places, stretched)
-        formula = _formula(self.row, tuple(self.wanted[place] for place in places))
+        formula = _formula(self.row, tuple(self.wanted[place] for place in places), self.case.literals)
         numbers = {"g": -2, "out": -1} | {name: i for i, name in enumerate(names)}
         sources = tuple(numbers[name] for name in formula.variables)
         layout = lay.contiguous(out.shape, dtype)
@@ -283,14 +293,27 @@ class _Step(NamedTuple):
             results[place] = unbroadcast(results[place], shape)
 
 
-@lru_cache(maxsize=512)
-def _product(row: Row, arg: str) -> ex.Expr:
-    return ex.simplify(ex.Call("mul", (G, local(row, arg))))
+Literals = tuple[tuple[str, float], ...]
+
+
+def _with_literals(e: ex.Expr, literals: Literals) -> ex.Expr:
+    return ex.simplify(ex.substitute(e, {name: ex.Num(x) for name, x in literals})) if literals else e
 
 
 @lru_cache(maxsize=512)
-def _formula(row: Row, wanted: tuple[int, ...]) -> Formula:
-    return Formula(*[_product(row, row.args[i]) for i in wanted])
+def _forward(row: Row, literals: Literals) -> Formula:
+    # The numbers are passed all the same, so that a launch need not know.
+    return Formula(_with_literals(row.expr, literals), variables=row.args) if literals else row.formula
+
+
+@lru_cache(maxsize=512)
+def _product(row: Row, arg: str, literals: Literals) -> ex.Expr:
+    return ex.simplify(ex.Call("mul", (G, _with_literals(local(row, arg), literals))))
+
+
+@lru_cache(maxsize=512)
+def _formula(row: Row, wanted: tuple[int, ...], literals: Literals) -> Formula:
+    return Formula(*[_product(row, row.args[i], literals) for i in wanted])
 
 
 def unbroadcast(g: Any, shape: Shape) -> Any:

@@ -44,7 +44,7 @@ def run(device: Device, texts: list[str], operands: list[np.ndarray]) -> list[np
     stores = [f"out[{row} * n + i] = {ex.to_c(ex.parse(text), ctype, names)};" for row, text in enumerate(texts)]
     parameters = ", ".join(f"__global const {ctype}* p_{name}" for name in "abc")
     lines = "\n    ".join(["const long i = get_global_id(0);", "if (i >= n) return;", *stores])
-    source = f"""{preamble([dtype])}
+    source = f"""{preamble([dtype], lines)}
 __kernel void cases(__global {ctype}* out, {parameters}, const long n)
 {{
     {lines}

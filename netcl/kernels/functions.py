@@ -1,0 +1,143 @@
+"""Functions of float32 that compilers vectorise: arithmetic, selections and integer operations alone.
+
+PoCL's own `exp`, `tanh` … are calls, and a loop with a call in it runs one element at a time. The polynomials are
+minimax fits (Lawson's iteration in 40 digits); what is left of error is rounding. `make ulp` measures each over every
+float32 there is, and the tests sample every exponent against BOUNDS.
+
+Nothing here may depend on `a * b + c` being fused. No comparison holds for NaN, so NaN goes the way of the numbers and
+comes out as NaN: a test for it would be a branch, and what stands under a branch is not vectorised. For the same reason
+both sides of a choice are worked out before it. sin and cos stay built in: a reduction that holds for all of float32
+(Payne and Hanek's, in integers) was right to 2.7 ulp and not vectorised.
+Sources: W. J. Cody, W. Waite, Software Manual for the Elementary Functions, 1980 (reductions of exp and log in two
+parts).
+"""
+
+from __future__ import annotations
+
+import re
+
+BOUNDS = {"exp": 1.1, "log": 1.0, "tanh": 2.5, "sigmoid": 2.6, "erf": 1.5}
+"""The largest error of each, in units in the last place, for every float32 whose true result is a normal number."""
+
+# exp(x) = 2ⁿ exp(r), n = round(x / ln 2), |r| ≤ ln(2) / 2. Adding 1.5 · 2²³ rounds to an integer, which then stands in
+# the last bits. exp(r) - 1 is kept apart from the 1, for tanh; 2ⁿ is two factors, for results below the normal numbers.
+_EXP = """
+void netcl_exp_parts(const float x, float* less_one, int* n)
+{
+    const float t = x * 1.44269504f + 12582912.0f;
+    const float k = t - 12582912.0f;
+    *n = as_int(t) - 0x4b400000;
+    const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
+    float p = 0.00138131448f;
+    p = p * r + 0.00836941879f;
+    p = p * r + 0.041668456f;
+    p = p * r + 0.166665152f;
+    p = p * r + 0.49999994f;
+    *less_one = r + r * r * p;
+}
+float netcl_exp(const float x)
+{
+    float less_one;
+    int n;
+    const float below = x > 89.0f ? 89.0f : x;
+    netcl_exp_parts(below < -104.0f ? -104.0f : below, &less_one, &n);
+    const int half_n = n >> 1;
+    return (1.0f + less_one) * as_float((half_n + 127) << 23) * as_float((n - half_n + 127) << 23);
+}
+"""
+
+# x = m 2ᵉ with √½ ≤ m < √2, f = m - 1; log(1 + f) = f - f²/2 + f³ P(f).
+_LOG = """
+float netcl_log(const float x)
+{
+    const int tiny = x < 1.17549435e-38f;
+    const int bits = as_int(tiny ? x * 33554432.0f : x) - 0x3f3504f3;
+    const float e = (float)((bits >> 23) - (tiny ? 25 : 0));
+    const float f = as_float((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
+    const float z = f * f;
+    float p = 0.0674663857f;
+    p = p * f - 0.116756514f;
+    p = p * f + 0.118881628f;
+    p = p * f - 0.124055892f;
+    p = p * f + 0.142195523f;
+    p = p * f - 0.166679963f;
+    p = p * f + 0.200021192f;
+    p = p * f - 0.250000089f;
+    p = p * f + 0.333333135f;
+    const float y = e * 0.693359375f + (f - (0.5f * z - (z * f * p + e * -2.12194440e-4f)));
+    const float finite = x == INFINITY ? x : y;
+    return x > 0.0f ? finite : (x == 0.0f ? -INFINITY : NAN);
+}
+"""
+
+# tanh(t) = (exp(2t) - 1) / (exp(2t) + 1), without the 1 ever being added to what is small.
+_TANH = """
+float netcl_tanh(const float x)
+{
+    const float t = fabs(x);
+    float less_one;
+    int n;
+    netcl_exp_parts(t > 10.0f ? 20.0f : t + t, &less_one, &n);
+    const float scale = as_float((n + 127) << 23);
+    const float grown = scale * less_one + (scale - 1.0f);
+    return copysign(t < 1e-4f ? t : grown / (grown + 2.0f), x);
+}
+"""
+
+_SIGMOID = """
+float netcl_sigmoid(const float x)
+{
+    const float e = netcl_exp(-fabs(x));
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+"""
+
+# Below 1 an odd polynomial; above, 1 - erfc(t), with log(erfc(t)) / t as a polynomial, the same from 4 on. (As a choice
+# of 4 or t that would become a branch: compilers work the rest out for the constant. NaN is the odd polynomial's.)
+_ERF = """
+float netcl_erf(const float x)
+{
+    const float t = fabs(x);
+    const float z = t * t;
+    float p = 7.85386073e-05f;
+    p = p * z - 0.000801019371f;
+    p = p * z + 0.00518832775f;
+    p = p * z - 0.0268538129f;
+    p = p * z + 0.112835854f;
+    p = p * z - 0.37612626f;
+    p = p * z + 0.128379166f;
+    const float capped = as_float(min(as_int(t), 0x40800000));
+    float q = 1.88515219e-06f;
+    q = q * capped - 3.05590111e-05f;
+    q = q * capped + 0.000194091408f;
+    q = q * capped - 0.000429963664f;
+    q = q * capped - 0.00198653853f;
+    q = q * capped + 0.0215152726f;
+    q = q * capped - 0.10439501f;
+    q = q * capped - 0.63598752f;
+    q = q * capped - 1.12848711f;
+    float less_one;
+    int n;
+    netcl_exp_parts(q * capped, &less_one, &n);
+    const float low = t + t * p, high = 1.0f - (1.0f + less_one) * as_float((n + 127) << 23);
+    return copysign(t >= 1.0f ? high : low, x);
+}
+"""
+
+_SOURCES = {
+    "exp": (_EXP,),
+    "log": (_LOG,),
+    "tanh": (_EXP, _TANH),
+    "sigmoid": (_EXP, _SIGMOID),
+    "erf": (_EXP, _ERF),
+}
+
+
+def definitions(code: str) -> str:
+    """Return the OpenCL C of the functions that some code calls, each once.
+
+    >>> definitions("x + 1.0f")
+    ''
+    """
+    called = [name for name in _SOURCES if re.search(rf"\bnetcl_{name}\(", code)]
+    return "".join(dict.fromkeys(part for name in called for part in _SOURCES[name]))
