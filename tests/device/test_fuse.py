@@ -238,6 +238,19 @@ def test_float32_sums_stay_accurate() -> None:
     assert total == pytest.approx(float(host.astype(np.float64).sum()), rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["CPU", "GPU"])
+@pytest.mark.parametrize("shape", [
+    *[(n,) for n in (1, 2, 63, 64, 65, 255, 256, 257, 300, 1023, 1025, 4095, 4096, 4097)],
+    *[(3, n) for n in (63, 64, 65, 128, 257, 1025, 1100, 4097)], (70, 3), (65, 1),
+])  # fmt: skip
+def test_groups_that_do_not_fill_a_row(shape: tuple[int, ...], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(get_device(), "kind", kind)  # CPUs and GPUs add up in their own ways, and both do so anywhere
+    x, w, s = normal(*shape), normal(*shape[-1:]), normal(1)
+    parts: list[Function] = [lambda y: y, lambda y: y.sum(), lambda y: y.mean(axis=-1)]
+    for end in parts:
+        same(lambda x, w, s, end=end: end(ag.sin(x * w) * s + x), x, w, s)
+
+
 # Random chains
 
 
