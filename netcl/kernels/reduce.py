@@ -14,10 +14,13 @@ from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device
 from netcl.errors import DTypeError
+from netcl.kernels.fold_vectors import fold_columns, fold_rows
 from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, Shape, collapse, contiguous
 
 _RUN = 256  # elements that one work-item folds
+_SHORTEST_ROW = 64  # below these, vectors do not pay
+_FEWEST_COLUMNS = 16
 _PART = 16  # elements that it folds in turn: in parts, a run of 256 errs like one of 16 + 16
 
 
@@ -47,33 +50,55 @@ def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> P
     """
     layout = x.layout
     kept = tuple(axis for axis in range(layout.ndim) if axis not in axes)
-    length = int(np.prod([layout.shape[axis] for axis in axes], dtype=np.int64))
     count = out.size
     if not count:
         return device.pool.allocate(out.nbytes)
-    runs = max((length + _RUN - 1) // _RUN, 1)
+    buffer, runs = _in_vectors(device, kind, x, kept, axes, out.dtype) or _fold(device, kind, x, kept, axes, out.dtype)
     if runs == 1:
-        return _fold(device, kind, x, kept, axes, 1, out.dtype)
-    part = contiguous((count, runs), out.dtype)
-    buffer = _fold(device, kind, x, kept, axes, runs, out.dtype)
-    return reduce(device, kind, Part(part, buffer), (1,), contiguous((count,), out.dtype))
+        return buffer
+    part = Part(contiguous((count, runs), out.dtype), buffer)
+    return reduce(device, kind, part, (1,), contiguous((count,), out.dtype))
 
 
-def _fold(device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, runs: int, dtype: np.dtype) -> PooledBuffer:
-    """Run one pass: `runs` partial results for each kept index, side by side."""
+def _in_vectors(
+    device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, dtype: np.dtype
+) -> tuple[PooledBuffer, int] | None:
+    """Fold rows or columns of neighbouring elements as vectors, on a CPU; None for what is neither."""
+    if device.kind != "CPU" or dtype.kind != "f" or x.layout.dtype != dtype or kind not in REDUCTIONS:
+        return None
+    (count, kept_step, kept_rank), (length, step, rank) = _walk(x.layout, kept), _walk(x.layout, axes)
+    reduction = REDUCTIONS[kind]
+    combine, empty = reduction.combine, reduction.empty.format(**_extremes(dtype))
+    if rank == 1 and step == 1 and kept_rank <= 1 and length >= _SHORTEST_ROW:
+        return fold_rows(device, combine, empty, x, count, kept_step, length)
+    if kept_rank == 1 and kept_step == 1 and rank == 1 and length and count >= _FEWEST_COLUMNS:
+        return fold_columns(device, combine, empty, x, count, step, length)
+    return None
+
+
+def _walk(layout: Layout, axes: Shape) -> tuple[int, int, int]:
+    """Return how many elements lie along these axes, the last step between them, and how many axes are needed."""
+    steps = layout.element_strides
+    lengths, (strides,) = collapse(tuple(layout.shape[a] for a in axes), [tuple(steps[a] for a in axes)])
+    return int(np.prod(lengths, dtype=np.int64)), strides[-1] if strides else 0, len(lengths)
+
+
+def _fold(device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, dtype: np.dtype) -> tuple[PooledBuffer, int]:
+    """Run one pass; return partial results for each kept index, side by side, and how many for each."""
     layout = x.layout
     steps = layout.element_strides
     kept_lengths, (kept_strides,) = collapse(tuple(layout.shape[a] for a in kept), [tuple(steps[a] for a in kept)])
     lengths, (strides,) = collapse(tuple(layout.shape[a] for a in axes), [tuple(steps[a] for a in axes)])
     count = int(np.prod(kept_lengths, dtype=np.int64))
     length = int(np.prod(lengths, dtype=np.int64))
+    runs = max((length + _RUN - 1) // _RUN, 1)
     total = count * runs
     source = _source(kind, layout.dtype, dtype, len(kept_lengths), len(lengths))
     numbers = (total, runs, length, layout.element_offset, *kept_lengths[1:], *kept_strides, *lengths[1:], *strides)
     arg_types = (None, None, *[np.int64] * len(numbers))
     buffer = device.pool.allocate(total * dtype.itemsize)
     device.launch(source, "fold", arg_types, total, [buffer, x.buffer, *numbers], layout.size)
-    return buffer
+    return buffer, runs
 
 
 def _extremes(dtype: np.dtype) -> dict[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from netcl import autograd as ag
+from netcl.device import Device
 from netcl.ops import OPS, Op
 from netcl.tensor import Tensor
 
@@ -364,3 +365,29 @@ def test_the_derivative_of_the_derivative(op: Op, sample: Sample) -> None:
         return op(*xs, **sample.attrs) ** 2.0
 
     assert ag.gradgradcheck(f, *operands, directional=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        ((70_001,), None), ((1023,), None), ((1025,), 0), ((64,), 0), ((63,), 0), ((257, 1000), 1), ((1000, 257), 0),
+        ((3, 5000), 0), ((700, 17), 0), ((700, 15), 0), ((7, 129, 65), (1, 2)), ((7, 129, 65), (0, 1)),
+        ((7, 129, 65), 1), ((1, 100), 0), ((0, 100), 0), ((100, 0), 1),
+    ],
+)  # fmt: skip
+def test_rows_and_columns_fold_like_numpy(on_device: Device, dtype: Any, shape: tuple[int, ...], axis: Any) -> None:
+    """The widths at which rows and columns are folded as vectors, and their neighbours."""
+    if dtype == np.float64 and not on_device.has_fp64:
+        pytest.skip("this device has no float64")
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    tensor = Tensor.from_host(x, device=on_device)
+    tolerance = (1e-5 if dtype == np.float32 else 1e-13) * max(1.0, x.size**0.5)
+    for name in ("sum", "max", "min") if x.size else ("sum",):
+        result = getattr(tensor, name)(axis).to_host()
+        np.testing.assert_allclose(result, getattr(np, name)(x.astype(np.float64), axis), rtol=1e-6, atol=tolerance)
+    if x.size:  # the NaN wins, wherever it stands
+        x.ravel()[x.size // 2] = np.nan
+        for name in ("sum", "max", "min"):
+            result = getattr(Tensor.from_host(x, device=on_device), name)(axis).to_host()
+            np.testing.assert_array_equal(np.isnan(result), np.isnan(getattr(np, name)(x, axis)))
