@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-unit test-notebooks oclgrind browser bench demo lint wheel clean
+.PHONY: help lab test test-unit test-notebooks oclgrind browser bench ulp demo lint wheel clean
 
 help:
 	@echo "make lab        open the course in JupyterLab (ARGS=\"--solutions\" adds the solutions)"
@@ -25,6 +25,7 @@ help:
 	@echo "make oclgrind   run the device tests under Oclgrind, which finds wrong accesses to memory"
 	@echo "make browser    run the tests in JupyterLab and Chromium (CHROMIUM=program, if it is not on the PATH)"
 	@echo "make bench      measure netcl beside its peers (ARGS=\"--quick chain\" measures roughly, and only that)"
+	@echo "make ulp        measure netcl's own float32 functions over every float32 (ARGS=--step 97: some)"
 	@echo "make demo       print the worked example and save its picture as netcl-demo.svg"
 	@echo "make lint       ruff and pyright"
 	@echo "make wheel      build the wheel into dist/"
@@ -53,6 +54,9 @@ browser: $(MADE)
 	@$(PYTEST) -p no:nbval tests/browser $(ARGS)
 
 # Peers that cannot be installed are said in the table, so that is no reason to stop.
+ulp: $(VENV)/.has-bench
+	$(BIN)/python -m benchmarks.ulp $(ARGS)
+
 bench: $(VENV)/.has-bench
 	@$(BIN)/python -m benchmarks.peers || true
 	$(BIN)/python -m benchmarks $(ARGS)
