@@ -201,6 +201,9 @@ def index(layout: Layout, key: Any) -> Layout:
 
 def broadcast_shapes(op: str, shapes: Sequence[Shape]) -> Shape:
     """Return the shape that NumPy's broadcasting gives, or raise a ShapeError that names the op and every shape."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -217,6 +220,8 @@ def normalize_axes(op: str, axis: int | Iterable[int] | None, ndim: int) -> Shap
     """
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     several = isinstance(axis, Iterable) and getattr(axis, "ndim", 1)  # NumPy's 0-d arrays only look iterable
     given: tuple[Any, ...] = tuple(axis) if several else (axis,)  # type: ignore[arg-type]
     if not all(hasattr(one, "__index__") and not isinstance(one, bool) for one in given):

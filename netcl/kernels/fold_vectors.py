@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
-from netcl.device import Device, Launch
-from netcl.kernels.source import Operand, ctype, preamble
+from netcl.device import Launch
+from netcl.kernels.source import ctype, preamble
+from netcl.layout import Layout
 
 _WIDTH = 16  # elements of a vector; of the columns that a work-item folds
 _TURNS = 16  # elements that are folded in turn
@@ -20,37 +20,30 @@ _ROW_RUN = 4 * _WIDTH * _TURNS  # elements of a row that a work-item folds, in f
 _COLUMN_RUN = _TURNS * _TURNS  # rows that a work-item folds
 
 
-def fold_rows(
-    device: Device, combine: str, empty: str, x: Operand, rows: int, step: int, length: int
-) -> tuple[PooledBuffer, int]:
+def fold_rows(combine: str, empty: str, x: Layout, rows: int, step: int, length: int) -> tuple[Launch, int]:
     """Fold each of `rows` rows, `step` elements apart, of `length` neighbouring elements, into (rows, runs) parts."""
     runs = -(-length // _ROW_RUN)
-    dtype = x.layout.dtype
-    buffer = device.pool.allocate(rows * runs * dtype.itemsize)
-    numbers = (length, runs, x.layout.element_offset, step)
-    device.run(_rows(combine, empty, dtype, numbers, rows), [buffer, x.buffer])
-    return buffer, runs
+    numbers = (length, runs, x.element_offset, step)
+    source = _rows(combine, empty, x.dtype)
+    return Launch(source, "fold_rows", (None, None), numbers, 0, rows * length, grid=(runs, rows)), runs
 
 
-def fold_columns(
-    device: Device, combine: str, empty: str, x: Operand, columns: int, step: int, length: int
-) -> tuple[PooledBuffer, int]:
+def fold_columns(combine: str, empty: str, x: Layout, columns: int, step: int, length: int) -> tuple[Launch, int]:
     """Fold `length` rows, `step` elements apart, of `columns` neighbouring elements, into (columns, runs) parts."""
     runs = -(-length // _COLUMN_RUN)
-    dtype = x.layout.dtype
-    buffer = device.pool.allocate(columns * runs * dtype.itemsize)
-    numbers = (length, runs, x.layout.element_offset, step, columns)
-    device.run(_columns(combine, empty, dtype, numbers), [buffer, x.buffer])
-    return buffer, runs
+    numbers = (length, runs, x.element_offset, step, columns)
+    grid = (-(-columns // _WIDTH), runs)
+    source = _columns(combine, empty, x.dtype)
+    return Launch(source, "fold_columns", (None, None), numbers, 0, columns * length, grid=grid), runs
 
 
-@lru_cache(maxsize=1024)
-def _rows(combine: str, empty: str, dtype: np.dtype, numbers: tuple[int, ...], rows: int) -> Launch:
+@lru_cache(maxsize=64)
+def _rows(combine: str, empty: str, dtype: np.dtype) -> str:
     t = ctype(dtype)
     v = f"{t}{_WIDTH}"
     four = [f"a{i} = {combine.format(a=f'a{i}', b=f'b{i}')};" for i in range(4)]
     loads = [f"const {v} b{i} = vload16({i}, p + j);" for i in range(4)]
-    source = f"""{preamble([dtype])}
+    return f"""{preamble([dtype])}
 __kernel void fold_rows(__global {t}* out, __global const {t}* x,
     const long length, const long runs, const long offset, const long step)
 {{
@@ -79,15 +72,13 @@ __kernel void fold_rows(__global {t}* out, __global const {t}* x,
     out[row * runs + run] = {combine.format(a="h1", b="rest")};
 }}
 """
-    length, runs, _, _ = numbers
-    return Launch(source, "fold_rows", (None, None), numbers, 0, rows * length, grid=(runs, rows))
 
 
-@lru_cache(maxsize=1024)
-def _columns(combine: str, empty: str, dtype: np.dtype, numbers: tuple[int, ...]) -> Launch:
+@lru_cache(maxsize=64)
+def _columns(combine: str, empty: str, dtype: np.dtype) -> str:
     t = ctype(dtype)
     v = f"{t}{_WIDTH}"
-    source = f"""{preamble([dtype])}
+    return f"""{preamble([dtype])}
 __kernel void fold_columns(__global {t}* out, __global const {t}* x,
     const long length, const long runs, const long offset, const long step, const long columns)
 {{
@@ -109,6 +100,3 @@ __kernel void fold_columns(__global {t}* out, __global const {t}* x,
     for (int i = 0; i < {_WIDTH}; i++) out[(column + i) * runs + run] = each[i];
 }}
 """
-    length, runs, _, _, columns = numbers
-    grid = (-(-columns // _WIDTH), runs)
-    return Launch(source, "fold_columns", (None, None), numbers, 0, columns * length, grid=grid)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from pyopencl.tools import PooledBuffer
 
-from netcl.device import Device
+from netcl.device import Device, Launch
 from netcl.errors import DTypeError
 from netcl.kernels.fold_vectors import fold_columns, fold_rows
-from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
+from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, Shape, collapse, contiguous
 
 _RUN = 256  # elements that one work-item folds
@@ -48,31 +48,42 @@ def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> P
     Math:    out[kept] = combination of x[kept, reduced] over all reduced indices
     Shapes:  out.size is the product of the lengths not in `axes`
     """
-    layout = x.layout
-    kept = tuple(axis for axis in range(layout.ndim) if axis not in axes)
-    count = out.size
-    if not count:
+    if not out.size:
         return device.pool.allocate(out.nbytes)
-    buffer, runs = _in_vectors(device, kind, x, kept, axes, out.dtype) or _fold(device, kind, x, kept, axes, out.dtype)
+    source = x.buffer
+    for launch, nbytes in _passes(device, kind, x.layout, axes, out):
+        buffer = device.pool.allocate(nbytes)
+        device.run(launch, (buffer, source))
+        source = buffer
+    return source
+
+
+@lru_cache(maxsize=4096)
+def _passes(device: Device, kind: str, x: Layout, axes: Shape, out: Layout) -> tuple[tuple[Launch, int], ...]:
+    """Return the launches after each other, with the bytes that each one's parts take."""
+    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+    launch, runs = _in_vectors(device, kind, x, kept, axes, out.dtype) or _fold(kind, x, kept, axes, out.dtype)
+    first = launch, out.size * runs * out.dtype.itemsize
     if runs == 1:
-        return buffer
-    part = Part(contiguous((count, runs), out.dtype), buffer)
-    return reduce(device, kind, part, (1,), contiguous((count,), out.dtype))
+        return (first,)
+    return first, *_passes(
+        device, kind, contiguous((out.size, runs), out.dtype), (1,), contiguous((out.size,), out.dtype)
+    )
 
 
 def _in_vectors(
-    device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, dtype: np.dtype
-) -> tuple[PooledBuffer, int] | None:
+    device: Device, kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype
+) -> tuple[Launch, int] | None:
     """Fold rows or columns of neighbouring elements as vectors, on a CPU; None for what is neither."""
-    if device.kind != "CPU" or dtype.kind != "f" or x.layout.dtype != dtype or kind not in REDUCTIONS:
+    if device.kind != "CPU" or dtype.kind != "f" or x.dtype != dtype or kind not in REDUCTIONS:
         return None
-    (count, kept_step, kept_rank), (length, step, rank) = _walk(x.layout, kept), _walk(x.layout, axes)
+    (count, kept_step, kept_rank), (length, step, rank) = _walk(x, kept), _walk(x, axes)
     reduction = REDUCTIONS[kind]
     combine, empty = reduction.combine, reduction.empty.format(**_extremes(dtype))
     if rank == 1 and step == 1 and kept_rank <= 1 and length >= _SHORTEST_ROW:
-        return fold_rows(device, combine, empty, x, count, kept_step, length)
+        return fold_rows(combine, empty, x, count, kept_step, length)
     if kept_rank == 1 and kept_step == 1 and rank == 1 and length and count >= _FEWEST_COLUMNS:
-        return fold_columns(device, combine, empty, x, count, step, length)
+        return fold_columns(combine, empty, x, count, step, length)
     return None
 
 
@@ -83,22 +94,17 @@ def _walk(layout: Layout, axes: Shape) -> tuple[int, int, int]:
     return int(np.prod(lengths, dtype=np.int64)), strides[-1] if strides else 0, len(lengths)
 
 
-def _fold(device: Device, kind: str, x: Operand, kept: Shape, axes: Shape, dtype: np.dtype) -> tuple[PooledBuffer, int]:
-    """Run one pass; return partial results for each kept index, side by side, and how many for each."""
-    layout = x.layout
-    steps = layout.element_strides
-    kept_lengths, (kept_strides,) = collapse(tuple(layout.shape[a] for a in kept), [tuple(steps[a] for a in kept)])
-    lengths, (strides,) = collapse(tuple(layout.shape[a] for a in axes), [tuple(steps[a] for a in axes)])
-    count = int(np.prod(kept_lengths, dtype=np.int64))
+def _fold(kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype) -> tuple[Launch, int]:
+    """Make partial results for each kept index, side by side; say how many for each."""
+    steps = x.element_strides
+    kept_lengths, (kept_strides,) = collapse(tuple(x.shape[a] for a in kept), [tuple(steps[a] for a in kept)])
+    lengths, (strides,) = collapse(tuple(x.shape[a] for a in axes), [tuple(steps[a] for a in axes)])
     length = int(np.prod(lengths, dtype=np.int64))
     runs = max((length + _RUN - 1) // _RUN, 1)
-    total = count * runs
-    source = _source(kind, layout.dtype, dtype, len(kept_lengths), len(lengths))
-    numbers = (total, runs, length, layout.element_offset, *kept_lengths[1:], *kept_strides, *lengths[1:], *strides)
-    arg_types = (None, None, *[np.int64] * len(numbers))
-    buffer = device.pool.allocate(total * dtype.itemsize)
-    device.launch(source, "fold", arg_types, total, [buffer, x.buffer, *numbers], layout.size)
-    return buffer, runs
+    total = int(np.prod(kept_lengths, dtype=np.int64)) * runs
+    source = _source(kind, x.dtype, dtype, len(kept_lengths), len(lengths))
+    numbers = (total, runs, length, x.element_offset, *kept_lengths[1:], *kept_strides, *lengths[1:], *strides)
+    return Launch(source, "fold", (None, None), numbers, total, x.size), runs
 
 
 def _extremes(dtype: np.dtype) -> dict[str, str]:
