@@ -103,14 +103,17 @@ def _typed(g: Any, operand: Any) -> Any:
 
 
 class CustomPullback:
-    """The grad_fn that a user gave to apply_op, with its results checked."""
+    """The grad_fn that a user gave to apply_op, with its results checked; `forward` is the op itself."""
 
-    __slots__ = ("_count", "_function", "_level", "_likes", "_name", "_once", "_out", "_takes_out", "_wanted")
+    __slots__ = (
+        "_count", "_function", "_level", "_likes", "_name", "_once", "_out", "_takes_out", "_wanted", "forward",
+    )  # fmt: skip
 
     def __init__(
-        self, name: str, function: Callable[..., Any], values: Sequence[Any], out: Any, wanted: Sequence[int],
-        once_differentiable: bool, level: int,
+        self, name: str, forward: Callable[..., Tensor], function: Callable[..., Any], values: Sequence[Any], out: Any,
+        wanted: Sequence[int], once_differentiable: bool, level: int,
     ) -> None:  # fmt: skip
+        self.forward = forward
         self._name = name
         self._function = function
         self._count = len(values)
@@ -120,6 +123,11 @@ class CustomPullback:
         self._wanted = wanted
         self._once = once_differentiable
         self._takes_out = accepts_out(function)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the op ran on tensors, and not on values of an outer transform."""
+        return type(self._out) is Tensor
 
     def __call__(self, g: Any) -> list[Any]:
         if type(g) is not Tensor or type(self._out) is not Tensor:  # values of an outer transform

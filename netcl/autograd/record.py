@@ -217,7 +217,7 @@ def apply_op(
             if modes.anomaly and isinstance(out, Tensor):
                 anomaly.check_forward(name, out, values, here())
             return out
-        pullback = CustomPullback(name, grad_fn, values, out, wanted, once_differentiable, level)
+        pullback = CustomPullback(name, fn, grad_fn, values, out, wanted, once_differentiable, level)
         return make_node(out, pullback, [args[i] for i in wanted], name, args, None, tape, level)
 
     return apply(*map(settled, args))

@@ -15,7 +15,7 @@ from netcl.viz.backward import operands_of
 from netcl.viz.names import caller_frame, scopes
 from netcl.viz.naming import Naming
 from netcl.viz.report import Report, amount, grid, thousands
-from netcl.viz.rerun import Quiet, can_rerun, pull, rerun
+from netcl.viz.rerun import Quiet, pull, rerun
 from netcl.viz.text import clip
 
 _MOST_SOURCES = 4  # that the text prints
@@ -146,10 +146,10 @@ def _row(
 ) -> KernelRow:
     op = clip(node.op_name or "op", 24)
     title = naming.titles[node]
-    if lane == "forward" and not can_rerun(node):
-        return KernelRow(title, op, lane, (), 0, 0, note="not kept: it cannot run again")
     device = node.value.device
-    action(node)  # whatever must be built is built
+    done = action(node)  # whatever must be built is built
+    if lane == "forward" and done is None:
+        return KernelRow(title, op, lane, (), 0, 0, note="not kept: it cannot run again")
     with recorded(device) as commands:
         action(node)
     ran = [command for command in commands if command.kind == "kernel"]

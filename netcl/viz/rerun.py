@@ -9,7 +9,7 @@ from netcl.autograd import Node, detect_anomaly, no_grad
 from netcl.autograd.engine import pull_back
 from netcl.autograd.fuse import FusedPullback
 from netcl.autograd.modes import no_tape
-from netcl.autograd.pullback import OpPullback
+from netcl.autograd.pullback import CustomPullback, OpPullback
 from netcl.ops import Row
 from netcl.ops.rows import run
 from netcl.tensor import Tensor
@@ -30,13 +30,18 @@ class Quiet:
 
 
 def can_rerun(node: Node) -> bool:
-    """Whether the op of a node is kept, so that it can run again; that of `apply_op` is not."""
+    """Whether the op of a node is one of netcl's own, which can run again at other values and in another dtype."""
     return isinstance(node.grad_fn, (OpPullback, FusedPullback)) and node.grad_fn.plain
 
 
 def rerun(node: Node) -> Tensor | None:
-    """Compute a node's value once more from its saved operands; None where that cannot be done."""
+    """Compute a node's value once more; None where that cannot be done.
+
+    An op of `apply_op` keeps no operands, so it runs on the values that they have now.
+    """
     pullback = node.grad_fn
+    if isinstance(pullback, CustomPullback) and pullback.plain:
+        return pullback.forward(*[x.value if isinstance(x, Node) else x for x in node.operands])
     if isinstance(pullback, FusedPullback) and pullback.plain:
         return pullback.program.run(pullback.saved)
     if not isinstance(pullback, OpPullback) or not pullback.plain:

@@ -100,13 +100,25 @@ def test_kernels_of_one_node_come_with_their_source() -> None:
     assert "__kernel void elementwise" in text and "exp(v0)" in text and "mul" not in text
 
 
-def test_views_run_no_kernel_and_custom_ops_say_that_they_cannot_run_again() -> None:
+def test_views_run_no_kernel_and_custom_ops_run_again() -> None:
     x = leaf(np.ones((2, 3)), "x")
     view = viz.kernels(x.T, alone=True, backward=False)
     assert view.rows[0].kernels == () and view.rows[0].nbytes == 0 and "none: a view" in view.text
     y = ag.apply_op(lambda v: v * 2.0, lambda g: [g * 2.0], x, op_name="mine")
     rows = viz.kernels(y).rows
-    assert "cannot run again" in rows[0].note and len(rows[1].kernels) == 1
+    assert rows[0].lane == "forward" and not rows[0].note
+    assert len(rows[0].kernels) == 1 and len(rows[1].kernels) == 1
+
+
+def test_both_kernels_of_an_op_of_ones_own_are_shown() -> None:
+    head = "__kernel void {}(__global const float* x, __global float* out) {{ "
+    double = nc.kernel(head.format("twice") + "out[get_global_id(0)] = 2 * x[get_global_id(0)]; }")
+    back = nc.kernel(head.format("twice_vjp") + "out[get_global_id(0)] = x[get_global_id(0)] * 2; }")
+    x = leaf([1.0, 2.0], "x")
+    y = ag.apply_op(lambda v: double(v, out=v.shape), lambda g: [back(g, out=g.shape)], x, op_name="twice")
+    report = viz.kernels(y)
+    assert [row.kernels for row in report.rows if row.lane == "forward"] == [("twice 1",)]
+    assert "2 * x[" in report.sources["twice 1"] and "x[get_global_id(0)] * 2" in report.sources["twice_vjp 1"]
 
 
 def test_kernels_are_timed_on_request() -> None:
