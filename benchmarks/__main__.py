@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import fnmatch
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,20 +62,21 @@ def select(rows: Sequence[Row], names: Sequence[str], cores: int | None) -> list
 
 def about(bench: Bench) -> dict[str, Any]:
     """Describe what was measured on: device and versions, and neither host nor paths."""
-    device = bench.link("netcl", 1).ask("describe", bench.plan.timeout)
+    device = bench.link("netcl", 1).ask("describe")
     if device.get("status"):
         raise SystemExit(f"netcl has no device to measure on: {device['detail']}")
     versions = {}
     for peer in PEERS:
         if (bench.plan.peers is None or peer in bench.plan.peers or peer == "netcl") and bench.python(peer):
             try:
-                versions[peer] = bench.link(peer, 1).ask("versions", bench.plan.timeout)["versions"]
+                versions[peer] = bench.link(peer, 1).ask("versions")["versions"]
             except LostError as error:
                 versions[peer] = {"unknown": str(error)}
     return {
         **device,
         "date": datetime.date.today().isoformat(),
         "cores": len(bench.plan.cores),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "rounds": bench.plan.rounds,
         "seed": bench.plan.seed,
         "versions": versions,

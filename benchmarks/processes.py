@@ -17,6 +17,7 @@ from benchmarks.peers import PEERS
 
 if TYPE_CHECKING:
     from benchmarks.measure import Bench, Result
+    from benchmarks.rows import Row
 
 # What a peer of PoCL needs on a CPU that PoCL cannot name; a few milliseconds, which count as the peer's.
 _READY = f"""
@@ -49,7 +50,7 @@ def measure(bench: Bench, result: Result) -> None:
                 with tempfile.TemporaryDirectory(dir=kept) as fresh:
                     folder = fresh if state == "cold" else os.path.join(kept, contender)
                     try:
-                        nanoseconds = _once(bench, contender, state, folder)
+                        nanoseconds = _once(bench, result.row, contender, folder)
                     except FailedError as error:
                         result.problems[contender] = error.args
                         result.samples.pop(contender, None)
@@ -58,31 +59,35 @@ def measure(bench: Bench, result: Result) -> None:
                     result.samples.setdefault(contender, []).append(nanoseconds)
 
 
-def _once(bench: Bench, contender: str, state: str, folder: str) -> float:
+def _once(bench: Bench, row: Row, contender: str, folder: str) -> float:
     os.makedirs(folder, exist_ok=True)
     python, peer = bench.python(contender), PEERS[contender]
     assert python is not None  # the missing ones have been left out
     environ = environment(peer, 1, bench.plan.device)
-    if state == "import":
-        return float(_run(python, _TIMED.format(startup.IMPORTS[contender]), environ, folder, bench)[0])
+    if row.sizes["cache"] == "import":
+        return float(_run(python, _TIMED.format(startup.IMPORTS[contender]), environ, folder, bench, row.patience)[0])
     environ |= {"XDG_CACHE_HOME": folder, "POCL_CACHE_DIR": os.path.join(folder, "pocl")}
     ready = _READY % _READINESS[contender] if contender in _READINESS else ""
-    printed, nanoseconds = _run(python, ready + startup.FIRST_GRADIENTS[contender], environ, folder, bench)
+    printed, nanoseconds = _run(
+        python, ready + startup.FIRST_GRADIENTS[contender], environ, folder, bench, row.patience
+    )
     if printed != str(startup.expected):
         raise FailedError("wrong", f"printed {printed[:80]} instead of {startup.expected}")
     return nanoseconds
 
 
-def _run(python: Path, program: str, environ: Mapping[str, str], cwd: str, bench: Bench) -> tuple[str, float]:
+def _run(
+    python: Path, program: str, environ: Mapping[str, str], cwd: str, bench: Bench, patience: float
+) -> tuple[str, float]:
     with _pinned(bench.plan.pinned(1)):
         start = time.perf_counter_ns()
         try:
             done = subprocess.run(
                 [python, "-c", program], env=environ, cwd=cwd, capture_output=True, text=True,
-                timeout=bench.plan.timeout, check=False,
+                timeout=patience, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise FailedError("gave up", f"longer than {bench.plan.timeout:.0f} s") from None
+            raise FailedError("gave up", f"longer than {patience:.0f} s") from None
         nanoseconds = time.perf_counter_ns() - start
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]

@@ -115,8 +115,8 @@ def markdown(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     )
     parts = [
         f"# Benchmarks on {about['device']}",
-        f"{about['date']}, {about['cores']} cores, {about['platform']}, {about['rounds']} rounds, "
-        f"seed {about['seed']}. "
+        f"{about['date']}, {about['cores']} cores (load {about.get('load')} before), {about['platform']}, "
+        f"{about['rounds']} rounds, seed {about['seed']}. "
         "What the columns mean, and how to repeat it: [README](../README.md).",
         table(results), growth_table(results),
         "\n".join(["Missed:", "", *(f"- {line}" for line in missed(results))]) if missed(results) else "",
