@@ -199,7 +199,7 @@ def _source(
     lines_of_c = [f"__local {t} sums{k}[{grid.width}] __attribute__((aligned(64)));" for k, _, t in summed]
     lines_of_c += [*_position(grid), *(_whole if grid.length >= grid.width else _tail)(body, summed, grid)]
     if summed:
-        lines_of_c += (_fold_vectors if cpu else _fold_halves)(summed, grid.width, grid.length >= grid.width)
+        lines_of_c += (_fold_vectors if cpu else _fold_halves)(summed, grid)
     statements = "\n    ".join(lines_of_c)
     return f"""{preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]], statements)}
 __kernel __attribute__((reqd_work_group_size({grid.width}, 1, 1)))
@@ -224,7 +224,6 @@ def _position(grid: Grid) -> list[str]:
     if grid.length >= grid.width:
         lines.append(f"const long last = length - {grid.width};")
         lines.append("const long j = (first < last ? first : last) + lid;")
-        lines.append("const int skip = first < last ? 0 : first - last;")  # what the group before has summed
     else:
         lines.append("const long j = first + lid;")
     return [*lines, f"const long i = {'row * length + ' if grid.rows > 1 else ''}j;"]
@@ -263,13 +262,23 @@ def _scaled(k: int, result: Result, total: str, t: str) -> str:
     return f"out{k}[get_group_id(0)] = {total}{f' / ({t})count' if result.mean else ''};"
 
 
-def _fold_vectors(summed: Summed, width: int, whole: bool) -> list[str]:
+def _again(grid: Grid) -> str:
+    """How many sums of a group the group before has taken already (negative: none); empty if that cannot be.
+
+    Worked out anew after the barrier: PoCL keeps what is known across one in memory, once for each work-item.
+    """
+    group = "get_group_id(0) % parts" if grid.rows > 1 else "get_group_id(0)"
+    return f"((long)({group}) * {grid.width} - (length - {grid.width}))" if grid.length >= grid.width else ""
+
+
+def _fold_vectors(summed: Summed, grid: Grid) -> list[str]:
     """One work-item adds up what its group left in local memory, in vectors: on a CPU that costs next to nothing."""
+    width, again = grid.width, _again(grid)
     blocks = []
     for k, result, t in summed:
         wide = 16 if t == "float" else 8
-        if whole:
-            blocks.append(f"for (int m = 0; m < skip; m++) sums{k}[m] = 0;")
+        if again:
+            blocks.append(f"for (long m = 0; m < {again}; m++) sums{k}[m] = 0;")
         blocks += [
             f"__local const {t}{wide}* v{k}_ = (__local const {t}{wide}*)sums{k};",
             f"{t}{wide} w{k}_{wide} = v{k}_[0];",
@@ -281,14 +290,15 @@ def _fold_vectors(summed: Summed, width: int, whole: bool) -> list[str]:
             wide = half
         blocks.append(_scaled(k, result, f"(w{k}_2.x + w{k}_2.y)", t))
     inner = "\n        ".join(blocks)
-    return ["barrier(CLK_LOCAL_MEM_FENCE);", f"if (lid == 0) {{\n        {inner}\n    }}"]
+    return ["barrier(CLK_LOCAL_MEM_FENCE);", f"if (get_local_id(0) == 0) {{\n        {inner}\n    }}"]
 
 
-def _fold_halves(summed: Summed, width: int, whole: bool) -> list[str]:
+def _fold_halves(summed: Summed, grid: Grid) -> list[str]:
     """The group halves what is left of the sums again and again, all work-items at once."""
+    width, again = grid.width, _again(grid)
     inner = "\n            ".join(f"sums{k}[lid] += sums{k}[lid + m];" for k, _, _ in summed)
     last = "\n        ".join(_scaled(k, result, f"sums{k}[0]", t) for k, result, t in summed)
-    skipped = [f"if (lid < skip) sums{k}[lid] = 0;" for k, _, _ in summed] if whole else []
+    skipped = [f"if (lid < {again}) sums{k}[lid] = 0;" for k, _, _ in summed] if again else []
     return [
         *skipped,
         f"""for (int m = {width // 2}; m > 0; m /= 2) {{
