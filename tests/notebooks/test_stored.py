@@ -18,6 +18,10 @@ TRACES = re.compile(
     r"(?<![\w.])/(?:home|root|tmp|usr|work|opt|var|Users)/|[A-Z]:\\\\|ipykernel_\d|0x[0-9a-f]{6,}|\\u001b"
 )
 IGNORED = "nbval-ignore-output"
+# Cells that are not compared: the device, or times and the number of a cell (which nbval does not count). Lesson 14 is
+# about times (two timelines, two queues, a benchmark, a curve), and about the source that netcl generates for a device;
+# and it runs Oclgrind where that is installed.
+UNCOMPARED = {"14_kernels_and_queues.ipynb": 8}
 
 
 def load(path: Path) -> Any:
@@ -69,6 +73,6 @@ class TestNotebook:
 
     def test_leaves_little_uncompared(self, path: Path) -> None:
         tags = [tag for cell in code_cells(path) for tag in cell["metadata"].get("tags", [])]
-        # The device; or times, and the number of a cell, which nbval does not count.
-        assert tags.count(IGNORED) <= 2 and not {tag for tag in tags if tag.startswith("nbval")} - {IGNORED}
+        assert tags.count(IGNORED) <= UNCOMPARED.get(path.name, 2)
+        assert not {tag for tag in tags if tag.startswith("nbval")} - {IGNORED}
         assert "NBVAL" not in path.read_text(encoding="utf-8")
