@@ -13,7 +13,7 @@ from netcl import layout as lay
 from netcl.autograd.dual import Dual
 from netcl.autograd.engine import Node
 from netcl.autograd.modes import modes, no_tape, recording
-from netcl.autograd.record import _plain, level_of, make_node
+from netcl.autograd.record import as_python, level_of, make_node
 from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
 from netcl.autograd.transforms import jvp, vjp
@@ -23,7 +23,7 @@ from netcl.layout import Layout
 from netcl.ops import OPS, Op, Row
 from netcl.ops.dtypes import FLOAT64
 from netcl.ops.program import Program, Step, Total, ghost, power, program, total_shape
-from netcl.ops.rows import _signature as signature
+from netcl.ops.rows import signature
 from netcl.tensor import Tensor, check_dtype
 
 _MOST_STEPS = 48  # in one kernel: it is compiled once per chain, in a time that grows with it
@@ -233,7 +233,7 @@ def _operand(x: Any, device: Any) -> Any:
         return x if x.waits else x.settled
     if kind in _NUMBERS or isinstance(x, (Node, Tensor, Dual)):
         return x
-    x = _plain(x)
+    x = as_python(x)
     return x if type(x) in _NUMBERS else Tensor.from_host(x, device=device)
 
 

@@ -147,13 +147,13 @@ def _coerce(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     known = _ROW_OPERANDS if isinstance(op, Row) else _ARRAYS
     if all(type(x) in known for x in args) and any(type(x) in _ARRAYS for x in args):
         return args
-    given = [_plain(x) for x in args]
+    given = [as_python(x) for x in args]
     device = next((x.device for x in given if isinstance(x, _ARRAYS)), None)
     kept = _ROW_OPERANDS if isinstance(op, Row) and device is not None else _ARRAYS
     return tuple([x if isinstance(x, kept) else Tensor.from_host(x, device=device) for x in given])
 
 
-def _plain(x: Any) -> Any:
+def as_python(x: Any) -> Any:
     """Return a number as one of Python's own types, which decide the dtype: not of NumPy's, an IntEnum, or the like."""
     if isinstance(x, np.generic):
         return x.item()

@@ -20,8 +20,7 @@ from netcl.kernels.source import Part
 from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import BOOL
 from netcl.ops.reduce import kept_shape
-from netcl.ops.rows import G, Row, local, unbroadcast
-from netcl.ops.rows import _signature as signature
+from netcl.ops.rows import G, Row, local, signature, unbroadcast
 from netcl.ops.table import OPS
 from netcl.tensor import Tensor
 

@@ -65,7 +65,7 @@ class Case:
 
     def __init__(self, row: Row, operands: Sequence[Tensor | int | float]) -> None:
         self.row = row
-        self.out, work = _signature(row, operands)
+        self.out, work = signature(row, operands)
         self.layouts = [x.layout if isinstance(x, Tensor) else None for x in operands]
         self.differentiable = self.out.dtype.kind == "f"
         # No operand is as wide as the result, so its device was not asked whether it can do that.
@@ -175,7 +175,7 @@ def one_device(name: str, operands: Sequence[Any]) -> Device:
     return devices[0]
 
 
-def _signature(row: Row, operands: Sequence[Any]) -> tuple[Layout, np.dtype]:
+def signature(row: Row, operands: Sequence[Any]) -> tuple[Layout, np.dtype]:
     """Work out the layout of the result and the dtype to compute in."""
     chosen = [x for arg, x in zip(row.args, operands, strict=True) if arg != row.mask]
     dtypes = [x.dtype for x in chosen if isinstance(x, Tensor)]
