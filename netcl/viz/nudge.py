@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 
 from netcl.autograd import Node, build_topo
-from netcl.autograd.pullback import OpPullback
 from netcl.errors import ArgumentError
-from netcl.ops import Row
-from netcl.ops.rows import run as run_row
 from netcl.tensor import Tensor
 from netcl.viz.replay import Link
-from netcl.viz.rerun import Quiet, can_rerun
+from netcl.viz.rerun import Quiet, again, can_rerun
 from netcl.viz.values import number
 
 BY = 0.01
@@ -136,10 +133,8 @@ def _again(node: Node, new: Mapping[int, Tensor], wide: bool) -> Tensor:
         raise ArgumentError(
             f"{node.op_name} cannot be run again: it is no op of netcl's own, and only its result was kept"
         )
-    rule = node.grad_fn
-    assert isinstance(rule, OpPullback)
-    operands = [new.get(i, _widened(x, wide)) for i, x in enumerate(rule.saved)]
-    return run_row(rule.op, operands) if isinstance(rule.op, Row) else rule.op.function(*operands, **rule.attrs)
+    rule: Any = node.grad_fn
+    return again(rule, [new.get(i, _widened(x, wide)) for i, x in enumerate(rule.saved)])
 
 
 def _widened(x: Any, wide: bool) -> Any:
@@ -153,8 +148,7 @@ def difference(link: Link, upstream: np.ndarray, index: int) -> float | None:
     """
     if not can_rerun(link.child):
         return None
-    rule = link.child.grad_fn
-    assert isinstance(rule, OpPullback)
+    rule: Any = link.child.grad_fn
     operand = rule.saved[link.position]
     value = operand.to_host().astype(np.float64)
     wide = operand.device.has_fp64

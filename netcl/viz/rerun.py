@@ -42,12 +42,17 @@ def rerun(node: Node) -> Tensor | None:
     pullback = node.grad_fn
     if isinstance(pullback, CustomPullback) and pullback.plain:
         return pullback.forward(*[x.value if isinstance(x, Node) else x for x in node.operands])
-    if isinstance(pullback, FusedPullback) and pullback.plain:
-        return pullback.program.run(pullback.saved)
-    if not isinstance(pullback, OpPullback) or not pullback.plain:
+    if not isinstance(pullback, (OpPullback, FusedPullback)) or not pullback.plain:
         return None
+    return again(pullback, pullback.saved)
+
+
+def again(pullback: OpPullback | FusedPullback, operands: Sequence[Any]) -> Tensor:
+    """Run what was kept of an op on other operands."""
+    if isinstance(pullback, FusedPullback):
+        return pullback.program.run(operands)
     op = pullback.op
-    return run(op, list(pullback.saved)) if isinstance(op, Row) else op.function(*pullback.saved, **pullback.attrs)
+    return run(op, list(operands)) if isinstance(op, Row) else op.function(*operands, **pullback.attrs)
 
 
 def seed_of(root: Node) -> Tensor:
@@ -62,4 +67,4 @@ def pull(node: Node) -> Sequence[Any]:
     return node.grad_fn(g) if node.grad_fn is not None else []
 
 
-__all__ = ["Quiet", "can_rerun", "pull", "pull_back", "rerun", "seed_of"]
+__all__ = ["Quiet", "again", "can_rerun", "pull", "pull_back", "rerun", "seed_of"]

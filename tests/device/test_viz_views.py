@@ -18,6 +18,7 @@ from netcl.autograd.scope import scope
 from netcl.errors import ArgumentError, GraphError, ShapeError
 from netcl.viz import layout, png
 from netcl.viz.fold import groups
+from netcl.viz.nudge import nudge
 from netcl.viz.views import Card, GraphView
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -340,6 +341,16 @@ def test_a_fused_node_can_be_looked_into() -> None:
     x.value = x.value * 2.0
     with pytest.raises(GraphError, match="new value"):
         viz.draw(loss, inside=True)
+
+
+def test_a_fused_node_is_stepped_and_nudged() -> None:
+    x = leaf([0.5, -1.0], "x")
+    loss = ag.fuse(lambda x: (ag.tanh(x * 2.0 + 0.5) ** 2).sum())(x)
+    loss.backward()
+    assert repr(viz.step(loss, names={loss: "loss"})) == "<Stepper of loss: 1 steps>"
+    moved = nudge(loss, x, x.grad.to_host(), np.ones(()), ("x", "loss"), 0)
+    assert moved.after - moved.before == pytest.approx(moved.slope * 0.01, rel=0.05)
+    assert "x → loss" in viz.trace(x, to=loss, names={loss: "loss"}).text
 
 
 def test_the_kernels_of_a_fused_node_are_listed() -> None:
