@@ -27,8 +27,8 @@ class GroupTile(NamedTuple):
 
 
 class ItemTile(NamedTuple):
-    """What one work-item computes in vector registers (panels.py): how many rows, the first that fits, by how many
-    vectors of `width` elements."""
+    """What one work-item computes in vector registers (contract.py): how many rows, one of these, by how many vectors
+    of `width` elements."""
 
     heights: tuple[int, ...]
     vectors: int
@@ -56,7 +56,7 @@ _PART = 16
 """How many slabs a part of k has at least: its result is written and read once more."""
 
 # Of the registers (32 vectors with AVX-512, else 16) three quarters hold the tile, the rest elements of A and B.
-_HEIGHTS = {True: (12, 6, 3, 1), False: (6, 3, 1)}
+_HEIGHTS = {True: (12, 8, 6, 3, 1), False: (6, 4, 3, 1)}
 _WIDE = 64  # bytes of an AVX-512 register
 
 

@@ -14,12 +14,14 @@ import numpy as np
 
 from netcl import layout as lay
 from netcl.errors import ArgumentError, ShapeError
+from netcl.kernels import convolve
 from netcl.kernels import unfold as kernels
+from netcl.kernels.convolve import Convolution
 from netcl.kernels.unfold import Windows
 from netcl.ops.linalg import matmul, swap
 from netcl.ops.reduce import max as amax
 from netcl.ops.reduce import mean, sum
-from netcl.ops.shape import astype, broadcast_to, contiguous, reshape
+from netcl.ops.shape import astype, broadcast_to, contiguous, reshape, transpose
 from netcl.ops.table import structural
 from netcl.tensor import Tensor
 
@@ -126,6 +128,10 @@ def conv2d(a: Tensor, w: Tensor, stride: Pair = 1, padding: Pair = 0, dilation: 
     Raises:  ShapeError naming both shapes; ArgumentError for a setting that is no positive integer
     """
     _check_filters(a.shape, w.shape, groups)
+    direct = _directly("out", a, w, None, stride, padding, dilation, groups)
+    if direct is not None:
+        layout = lay.contiguous((a.shape[0], w.shape[0], *direct.windows.count), a.dtype)
+        return Tensor(layout, convolve.convolve(a.device, direct, contiguous(a), contiguous(w), layout), a.device)
     patches = _patches(a, w, stride, padding, dilation, groups)
     product = matmul(_filters(w, groups), patches)
     windows = _windows("conv2d", a.shape[-2:], w.shape[-2:], stride, padding, dilation)
@@ -142,6 +148,17 @@ def _check_filters(a: lay.Shape, w: lay.Shape, groups: Any) -> None:
             f"conv2d: images {a} have {a[1]} channels, and filters {w} in {groups} group(s) want {w[1] * groups}; the "
             f"number of filters, {w[0]}, must be a multiple of the groups"
         )
+
+
+def _directly(
+    of: str, a: Any, w: Any, g: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
+) -> Convolution | None:
+    """Return the convolution if a kernel computes `of` without copying windows out: on tensors, not on nodes."""
+    if any(type(x) is not Tensor or x.dtype != a.dtype or x.device is not a.device for x in (a, w, g) if x is not None):
+        return None
+    windows = _windows("conv2d", a.shape[-2:], w.shape[-2:], stride, padding, dilation)
+    c = Convolution(a.shape[0], groups, w.shape[0] // groups, w.shape[1], windows, a.dtype)
+    return c if convolve.serves(a.device, c, of) else None
 
 
 def _filters(w: Any, groups: int) -> Any:
@@ -164,6 +181,12 @@ def _by_group(g: Any, groups: int) -> Any:
 
 @conv2d.vjp("a", "fold({w}ᵀ @ G)")
 def _(g: Any, out: Any, a: Any, w: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    direct = _directly("a", a, w, g, stride, padding, dilation, groups)
+    if direct is not None:
+        buffer = convolve.image_gradient(
+            a.device, direct, contiguous(g), contiguous(w), lay.contiguous(a.shape, a.dtype)
+        )
+        return Tensor(lay.contiguous(a.shape, a.dtype), buffer, a.device)
     windows = matmul(swap(_filters(w, groups)), _by_group(g, groups))
     split = reshape(windows, (*a.shape[:2], *w.shape[-2:], *g.shape[-2:]))
     return astype(fold(split, a.shape[-2:], stride, padding, dilation), a.dtype)
@@ -171,6 +194,11 @@ def _(g: Any, out: Any, a: Any, w: Any, stride: Any = 1, padding: Any = 0, dilat
 
 @conv2d.vjp("w", "G @ unfold({a})ᵀ")
 def _(g: Any, out: Any, a: Any, w: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    direct = _directly("w", a, w, g, stride, padding, dilation, groups)
+    if direct is not None:
+        buffer, layout = convolve.filter_gradient(a.device, direct, contiguous(g), contiguous(a))
+        whole = sum(Tensor(layout, buffer, a.device), 0)
+        return contiguous(reshape(transpose(whole, (0, 3, 4, 1, 2)), w.shape))
     patches = _patches(a, w, stride, padding, dilation, groups)
     product = matmul(_by_group(g, groups), swap(patches))
     return astype(reshape(sum(product, 0), w.shape), w.dtype)

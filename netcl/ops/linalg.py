@@ -33,7 +33,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         raise DeviceError(f"matmul: the operands are on two devices, {a.device.name} and {b.device.name}")
     shape, matrices, dtype = _result(a.layout, b.layout)
     check_dtype(dtype, a.device)
-    left, right = _matrices(a, b)
+    left, right = (a, b) if shape is matrices else _matrices(a, b)
     layout = lay.contiguous(matrices, dtype)
     product = Tensor(layout, kernels.matmul(a.device, left, right, layout), a.device)
     return product if shape is matrices else product.view(lay.contiguous(shape, dtype))

@@ -1,0 +1,167 @@
+"""The kernel below matrix products and convolutions on CPUs: sums of products, a tile of results in vector registers.
+
+Two operands are multiplied and summed over an index k, as in a matrix product. k may have several axes, and each
+operand its own steps along them. A convolution is that too: along k = (channel, row, column of a window) its image has
+the steps of the image's own axes, and no window has to be copied out.
+
+The last tile of a row or column is moved back to end at the edge: it computes some elements once more, to the same
+bits, and the kernel never has to ask where the result ends.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from netcl.device import Device, Launch
+from netcl.kernels.source import coordinates, ctype, dot, preamble
+from netcl.kernels.tile_sizes import item_tile
+
+_MULTIPLICATIONS_PER_ELEMENT = 64
+_UNROLLED = 8  # the longest last axis of k, over windows, that is written out
+
+
+class Axis(NamedTuple):
+    """An axis of the contraction: its length, and the elements from one index to the next in A, B and the result."""
+
+    length: int
+    a: int
+    b: int
+    out: int = 0
+
+
+class Contraction(NamedTuple):
+    """out[batch, row, column] = sum over k of a[batch, row, k] b[batch, k, column].
+
+    B and the result have no gaps along their columns; `rows` has no step in B. `offsets` are the places of the first
+    elements of A and B. A packed operand lies in panels, as panels.py writes them: there the step of `rows` is from
+    panel to panel of A, and `panel_b` that of B.
+    """
+
+    dtype: np.dtype
+    batch: tuple[Axis, ...]
+    rows: Axis
+    columns: int
+    inner: tuple[Axis, ...]
+    offsets: tuple[int, int] = (0, 0)
+    packed_a: bool = False
+    panel_b: int | None = None
+
+    @property
+    def work(self) -> int:
+        """About how many elements of an elementwise op take as long (see device.CROSSOVER)."""
+        lengths = (axis.length for axis in (*self.batch, self.rows, *self.inner))
+        return math.prod(lengths) * self.columns // _MULTIPLICATIONS_PER_ELEMENT
+
+
+def tile_of(device: Device, dtype: np.dtype, rows: int, columns: int) -> tuple[int, int, int]:
+    """Return the tile for a result of this size: its height, how many vectors it is wide, and the vectors' width."""
+    tile = item_tile(device, dtype, columns)
+    fitting = [height for height in tile.heights if height <= rows]
+    # The tile that computes least twice; of two that are about even, the higher one, which reads least.
+    height = min(fitting, key=lambda height: (-(-rows // height) * height * (1 + 0.5 / height), -height))
+    return height, tile.vectors, tile.width
+
+
+def contract(device: Device, contraction: Contraction, band: int) -> Launch:
+    """Prepare a contraction; its buffers are those of the result, of A and of B.
+
+    Tiles are computed column by column, within bands of up to `band` tiles below each other.
+    """
+    c = contraction
+    height, vectors, width = tile_of(device, c.dtype, c.rows.length, c.columns)
+    tall, broad = -(-c.rows.length // height), -(-c.columns // (vectors * width))
+    bands = -(-tall // band)
+    count = math.prod(axis.length for axis in c.batch)
+    steps = [(axis.a, axis.b) for axis in c.inner]
+    # What is added after a loop over an axis undoes it, and goes one step along the axis around it.
+    turns = [
+        tuple(outer[i] - axis.length * own[i] for i in (0, 1))
+        for outer, own, axis in zip(steps, steps[1:], c.inner[1:], strict=False)
+    ]
+    unrolled = c.inner[-1].length if len(c.inner) > 1 and c.inner[-1].length <= _UNROLLED else 0
+    statics = (
+        c.rows.length, c.columns, tall, bands, *c.offsets, c.rows.a, c.rows.out, c.panel_b or 0,
+        *(axis.length for axis in c.inner), *steps[-1], *(number for turn in turns for number in turn),
+        *(axis.length for axis in c.batch[1:]), *(axis[i] for i in (1, 2, 3) for axis in c.batch),
+    )  # fmt: skip
+    source = _source(
+        c.dtype, height, vectors, width, c.packed_a, c.panel_b is not None, len(c.batch), len(c.inner), unrolled
+    )
+    grid = (-(-tall // bands), broad, bands * count)
+    return Launch(source, "contract", (None,) * 3, statics, math.prod(grid), c.work, grid=grid)
+
+
+def loose_vector(t: str, width: int) -> str:
+    """Declare a vector `loose` that may lie anywhere; vload16 of PoCL reads one element after the other."""
+    return f"typedef {vector_type(t, width)} loose __attribute__((aligned(sizeof({t}))));"
+
+
+def vector_type(t: str, width: int) -> str:
+    """Return the C type of a vector; one of one element is a scalar."""
+    return f"{t}{width}" if width > 1 else t
+
+
+@lru_cache(maxsize=64)
+def _source(
+    dtype: np.dtype, height: int, vectors: int, width: int, packed_a: bool, packed_b: bool, rank: int, depth: int,
+    unrolled: int,
+) -> str:  # fmt: skip
+    t, side, vector = ctype(dtype), vectors * width, vector_type(ctype(dtype), width)
+    rows, across = range(height), range(vectors)
+    lengths, a_steps, b_steps, out_steps = (
+        [f"{name}{axis}" for axis in range(rank)] for name in ("d", "as", "bs", "os")
+    )
+    names = [
+        *"rows columns tall bands ao bo ai oi panel".split(), *(f"n{level}" for level in range(depth)), "ak", "bk",
+        *(f"{name}{level}" for level in range(depth - 1) for name in ("at", "bt")),
+        *lengths[1:], *a_steps, *b_steps, *out_steps,
+    ]  # fmt: skip
+    zeros = " ".join(f"{vector} c{r}_{v} = 0;" for r in rows for v in across)
+    loaded = vector if packed_b else "loose"
+    loads = " ".join(f"const {vector} b{v} = *(__global const {loaded}*)(right + {v * width});" for v in across)
+    # `c + a * b` contracts into one fused instruction; OpenCL's fma() would be a call. Every accumulator is a variable,
+    # so that all stay in registers.
+    sums = "\n        ".join(
+        f"{{ const {t} x = left[{r}{'' if packed_a else ' * ai'}]; "
+        + " ".join(f"c{r}_{v} += x * b{v};" for v in across) + " }"
+        for r in rows
+    )  # fmt: skip
+    step = f"left += {height if packed_a else 'ak'}; right += {side if packed_b else 'bk'};"
+    inmost = f"{loads}\n        {sums}\n        {step}"
+    return f"""{preamble([dtype], contract=True)}
+{loose_vector(t, width)}
+__kernel void contract(__global {t}* out, __global const {t}* a, __global const {t}* b,
+                       {", ".join(f"const long {name}" for name in names)})
+{{
+    const long batch = get_global_id(2) / bands;
+    const long down = get_global_id(2) % bands * get_global_size(0) + get_global_id(0);
+    const long over = get_global_id(1);
+    if (down >= tall) return;
+    const long row = min(down * {height}, rows - {height}), column = min(over * {side}, columns - {side});
+    {coordinates("batch", lengths)}
+    __global const {t}* left = a + ao + {dot("batch", a_steps)} + {"down" if packed_a else "row"} * ai;
+    __global const {t}* right = b + bo + {dot("batch", b_steps)} + {"over * panel" if packed_b else "column"};
+    {zeros}
+    {_loops(inmost, depth, unrolled)}
+    __global {t}* to = out + {dot("batch", out_steps)} + row * oi + column;
+    {" ".join(f"*(__global loose*)(to + {r} * oi + {v * width}) = c{r}_{v};" for r in rows for v in across)}
+}}
+"""
+
+
+def _loops(inmost: str, depth: int, unrolled: int) -> str:
+    """Write the loops over k's axes around the lines that take one k."""
+    last = unrolled or f"n{depth - 1}"
+    lines = f"for (int k{depth - 1} = 0; k{depth - 1} < {last}; k{depth - 1}++) {{\n        {inmost}\n    }}"
+    if unrolled:
+        lines = "#pragma unroll\n    " + lines
+    for level in reversed(range(depth - 1)):
+        lines = (
+            f"for (long k{level} = 0; k{level} < n{level}; k{level}++) {{\n    {lines}\n    "
+            f"left += at{level}; right += bt{level};\n    }}"
+        )
+    return lines
