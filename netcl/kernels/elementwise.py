@@ -16,11 +16,21 @@ from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, broadcast_to, collapse
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
-# Which element a work-item computes. What stands under `if (i < n)` PoCL does not vectorise well, so the last group of
-# many is moved back over the one before it, and computes some elements a second time.
-_GUARDED = "const long i = get_global_id(0);\n    if (i >= n) return;"
-_MOVED_BACK = """const long first = get_group_id(0) * get_local_size(0), last = n - (long)get_local_size(0);
-    const long i = (first < last ? first : last) + get_local_id(0);"""
+# Which element a work-item computes, before and after the lines that do it. What stands under `if (i < n)` PoCL does
+# not vectorise well, so the last group of many is moved back over the one before, and computes some elements again.
+_GUARDED = ("const long i = get_global_id(0);\n    if (i >= n) return;", "")
+_MOVED_BACK = (
+    """const long span = get_local_size(0) * NETCL_PER_ITEM;
+    const long first = get_group_id(0) * span, last = n - span;
+#if NETCL_PER_ITEM > 1
+    #pragma unroll
+    for (int each = 0; each < NETCL_PER_ITEM; each++) {
+#else
+    { const int each = 0;
+#endif
+    const long i = (first < last ? first : last) + each * get_local_size(0) + get_local_id(0);""",
+    "\n    }",
+)
 _PLANS_KEPT = 4096  # per formula; shapes that change at every step would otherwise pile up
 
 
@@ -163,12 +173,13 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
         elif access == "strided":
             view, steps = next(walks)
             statics += [view.element_offset, *steps]
-    index = _GUARDED if in_place or out.size < LARGEST_GROUP else _MOVED_BACK
-    source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), scattered, index)
+    whole = out.size >= LARGEST_GROUP and not in_place
+    frame = _MOVED_BACK if whole else _GUARDED
+    source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), scattered, frame)
     count = layouts.count(None)
     number = np.uint8 if work.kind == "b" else work.type
     arg_types = (*[None] * (len(formula.exprs) + len(layouts) - count), *[number] * count)
-    launch = Launch(source, "elementwise", arg_types, tuple(statics), out.size, out.size)
+    launch = Launch(source, "elementwise", arg_types, tuple(statics), out.size, out.size, several=whole)
     numeric = [i for i, layout in enumerate(layouts) if layout is None]
     return Plan(launch, work, numeric, formula.conditions)
 
@@ -190,7 +201,7 @@ def _source(
     work: np.dtype,
     rank: int,
     scattered: bool,
-    index: str,
+    frame: tuple[str, str],
 ) -> str:
     """Write the kernel: operands are v0, v1 … so that equal expressions of different ops share one program."""
     t = ctype(work)
@@ -226,10 +237,11 @@ def _source(
     dtypes = [out, work, *(layout.dtype for layout in layouts if layout is not None)]
     lines = "\n    ".join([*loads, *stores])
     results = [f"__global {ctype(out)}* {name}" for name in outs]
+    begin, end = frame
     return f"""{preamble(dtypes, lines)}
 __kernel void elementwise({", ".join([*results, *buffers, *numbers, *tail])})
 {{
-    {index}
-    {lines}
+    {begin}
+    {lines}{end}
 }}
 """
