@@ -118,7 +118,7 @@ def _told(exercise: Exercise, verdict: Verdict, unkept: str) -> Result:
     if verdict.state == "right":
         lines = [exercise.because]
     elif verdict.state == "unanswered":
-        lines = [f"{exercise.kind[:1].upper()}{exercise.kind[1:]}: {exercise.asks}", *exercise.answer.wanted()]
+        lines = [f"{exercise.kind[:1].upper()}{exercise.kind[1:]}: {exercise.asks}", *verdict.wanted]
     elif verdict.state == "fault":
         lines = [verdict.remark, _REPORT]
     elif verdict.rule is not None:

@@ -7,22 +7,51 @@ inside a Jupyter kernel as well. It is seen between two instructions of Python: 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from types import FrameType
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _TURNS = 1000
-_AGAIN = 0.25  # s; a bare `except:` in a loop swallows the first
+_AGAIN = 0.25  # s
 
 
 class TimeUp(BaseException):
-    """Thrown into a function whose time is over; not an Exception, so that `except Exception` lets it pass."""
+    """Thrown into a function whose time is over; not an Exception, so that `except Exception` lets it pass.
+
+    A bare `except:` in an endless loop swallows it. So, when it is made, which happens in the thread that it was thrown
+    into, that thread is told to stop at each line; and when the next one is made, to raise one more at the next line.
+    That line stands behind the `except:`, where its `try` does not reach.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        watch = _watches.get(threading.get_ident())
+        if watch is None or watch.stopped:
+            return
+        watch.armed = sys.gettrace() is _each_line  # only code that runs under it stops at its lines
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not limited.__code__:
+            frame.f_trace = _each_line
+            frame = frame.f_back
+        sys.settrace(_each_line)
 
 
 class LateError(Exception):
     """The function did not come to an end within its time."""
+
+
+def _each_line(frame: FrameType, event: str, arg: Any) -> Any:
+    if frame.f_globals is globals():
+        return None
+    watch = _watches.get(threading.get_ident())
+    if watch is not None and watch.armed and not watch.stopped and event == "line":
+        watch.armed = False
+        raise TimeUp
+    return _each_line
 
 
 def limited(call: Callable[[], T], seconds: float) -> T:
@@ -34,22 +63,25 @@ def limited(call: Callable[[], T], seconds: float) -> T:
     >>> limited(lambda: 1 + 1, 1.0)
     2
     """
-    watch = _Watch(seconds)
-    late = False
+    watch, outer, traced = _Watch(seconds), _watches.get(threading.get_ident()), sys.gettrace()
+    late, failure = False, None
     result: list[T] = []
-    failure: BaseException | None = None
+    _watches[watch.target] = watch
+    watch.thread.start()
     try:
-        try:
-            watch.start()
-            result.append(call())
-        except TimeUp:
-            late = True
-        except BaseException as error:
-            failure = error
-        watch.stop()
-    except TimeUp:  # thrown just as the function came to its end
-        watch.stop()
+        watch.begin.release()
+        result.append(call())
+    except TimeUp:
+        late = True
+    except BaseException as error:
+        failure = error
+    # Since Python 3.11 exceptions arrive only where a function begins or a loop turns: none between here and there.
+    watch.stopped = True
+    try:
+        watch.close(outer, traced)
+    except TimeUp:  # it was on its way when the function came to its end
         late = late or not result
+        watch.close(outer, traced)
     if late or isinstance(failure, TimeUp):
         raise LateError(f"no result after {seconds:g} s")
     if failure is not None:
@@ -63,33 +95,40 @@ class _Watch:
     def __init__(self, seconds: float) -> None:
         self.seconds, self.target = seconds, threading.get_ident()
         self.over, self.lock = threading.Event(), threading.Lock()
-        self.stopped = self.thrown = False
+        self.begin = threading.Lock()  # held until the function is called: starting a thread must not be interrupted
+        self.begin.acquire()
+        self.stopped = self.armed = self.thrown = False
         self.thread = threading.Thread(target=self._wait, name="netcl-time-limit", daemon=True)
 
-    def start(self) -> None:
-        self.thread.start()
-
-    def stop(self) -> None:
-        """From here on nothing is thrown; what was thrown and has not arrived yet arrives here.
+    def close(self, outer: _Watch | None, traced: Any) -> None:
+        """After `stopped` is set: wait until nothing more is thrown; what has not arrived yet arrives here.
 
         It cannot be taken back: CPython 3.11, told to throw nothing, never again enters a function under a profiler.
         """
-        self.stopped = True  # before the lock is waited for: one exception at most can still be on its way
+        sys.settrace(traced)
         with self.lock:
             self.over.set()
+        if outer is not None:
+            _watches[self.target] = outer
+        else:
+            _watches.pop(self.target, None)
         if self.thrown:
             for _ in range(_TURNS):  # exceptions of other threads are seen where a loop turns
                 pass
 
     def _wait(self) -> None:
-        seconds = self.seconds
-        while not self.over.wait(seconds):
+        pause = self.seconds
+        self.begin.acquire()
+        while not self.over.wait(pause):
             with self.lock:
                 if self.stopped:
                     return
                 self.thrown = True
                 _throw(self.target, TimeUp)
-            seconds = _AGAIN
+            pause = _AGAIN
+
+
+_watches: dict[int, _Watch] = {}  # by thread
 
 
 def _throw(thread: int, error: type[BaseException]) -> None:

@@ -17,11 +17,13 @@ State = Literal["right", "wrong", "unfit", "unanswered", "fault"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state of an answer; `rule` is the wrong rule that it follows, `remark` what else can be said."""
+    """The state of an answer; `rule` is the wrong rule that it follows, `remark` what else can be said, `wanted` what to
+    write where nothing is answered."""
 
     state: State
     rule: Wrong | None = None
     remark: str = ""
+    wanted: tuple[str, ...] = ()
 
 
 def judge(exercise: Exercise, answer: Any, seed: int | str = 0) -> Verdict:
@@ -38,7 +40,7 @@ def judge(exercise: Exercise, answer: Any, seed: int | str = 0) -> Verdict:
 def _judge(exercise: Exercise, answer: Any, seed: int | str) -> Verdict:
     kind = exercise.answer
     if kind.empty(answer):
-        return Verdict("unanswered")
+        return Verdict("unanswered", wanted=tuple(kind.wanted(exercise.given(seed))))
     d, target = _target(exercise, seed)
     try:
         read = kind.read(answer, d)

@@ -49,7 +49,7 @@ class Answer(ABC):
         """What can be said of a wrong answer that no known rule makes, without giving the right one away."""
         return ""
 
-    def wanted(self) -> list[str]:
+    def wanted(self, d: Data) -> list[str]:
         """What to write, one line each: shown while nothing is answered."""
         return []
 

@@ -59,7 +59,7 @@ class Choice(Answer):
     def same(self, one: Any, other: Any) -> bool:
         return one == other
 
-    def wanted(self) -> list[str]:
+    def wanted(self, d: Data) -> list[str]:
         return [f"{letter}: {option}" for letter, option in self.options.items()]
 
 

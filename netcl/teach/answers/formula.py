@@ -47,7 +47,7 @@ class Formula(Answer):
         except LateError:
             return False
 
-    def wanted(self) -> list[str]:
+    def wanted(self, d: Data) -> list[str]:
         return [f'A formula in quotes, in {", ".join(self.variables)}: Python\'s notation, such as "2*x**2".']
 
 

@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from netcl.tensor import Tensor
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _IDLE = frozenset("RESUME NOP LOAD_CONST POP_TOP RETURN_CONST RETURN_VALUE EXTENDED_ARG CACHE".split())
+_CONSTANTS = frozenset(("LOAD_CONST", "RETURN_CONST"))
 
 
 class Outcome(NamedTuple):
@@ -100,7 +101,7 @@ class Function(Answer):
             said += f" Its shape {shape} is not the one that is asked for."
         return said
 
-    def wanted(self) -> list[str]:
+    def wanted(self, d: Data) -> list[str]:
         return ["A function; it is called on cases that you do not see."]
 
     def _outcomes(self, f: Callable[..., Any]) -> list[Outcome]:
@@ -148,14 +149,19 @@ class _Bare(str):
 
 
 def _is_stub(given: Any) -> bool:
-    """Whether a function does nothing but return None, or a class has such a method."""
+    """Whether a function does nothing but return None, or one that is defined in it, or a method of a class."""
     if isinstance(given, type):
         return any(map(_is_stub, vars(given).values()))
-    if not isinstance(given, FunctionType):
-        return False
-    code = given.__code__
-    consts = [const for const in code.co_consts if const is not None and const is not ... and const != given.__doc__]
-    return not consts and all(step.opname in _IDLE for step in dis.get_instructions(code))
+    return isinstance(given, FunctionType) and _is_idle(given.__code__)
+
+
+def _is_idle(code: CodeType) -> bool:
+    inner = [const for const in code.co_consts if isinstance(const, CodeType) and const.co_name != "<lambda>"]
+    idle = all(
+        step.opname in _IDLE and (step.opname not in _CONSTANTS or step.argval in (None, ...))
+        for step in dis.get_instructions(code)
+    )
+    return idle or any(map(_is_idle, inner))
 
 
 def _copied(thing: Any, to_host: bool = False) -> Any:
@@ -180,9 +186,11 @@ def _shape(found: Any) -> tuple[int, ...] | None:
 
 
 def _has_nan(found: Any) -> bool:
+    if not isinstance(found, list | tuple) and not _is_numeric(found):
+        return False
     try:
         return bool(np.isnan(np.asarray(found, np.float64)).any())
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # a list of whatever the student's function returned
         return False
 
 

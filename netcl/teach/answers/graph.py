@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
-from netcl.teach.answers.base import Answer, Data, UnfitError, kind_of, names_of, value
+from netcl.teach.answers.base import Answer, Data, UnfitError, kind_of, names_of, shown, value
 
 _BETWEEN = re.compile(r"\s*(?:→|⟶|->|,|;|\s)\s*")
 
@@ -41,7 +41,7 @@ class Word(Answer):
     def same(self, one: Any, other: Any) -> bool:
         return one == other
 
-    def wanted(self) -> list[str]:
+    def wanted(self, d: Data) -> list[str]:
         return ["One name, in quotes."]
 
 
@@ -79,7 +79,7 @@ class Order(Answer):
         known = {name for edge in edges for name in edge}
         strange = [name for name in names if name not in known]
         if strange:
-            raise UnfitError(f"{strange[0]!r} is none of the names: {', '.join(sorted(known))}.")
+            raise UnfitError(f"{shown(strange[0], 60)} is none of the names: {', '.join(sorted(known))}.")
         place = {name: i for i, name in enumerate(names)}
         counts = Counter(names)
         mistakes = {edge for edge in edges if place.get(edge[0], -1) > place.get(edge[1], len(names))}
@@ -110,7 +110,7 @@ class Order(Answer):
         said += [f"{turned} of the edges {'is' if turned == 1 else 'are'} taken the wrong way round."] if turned else []
         return " ".join(said)
 
-    def wanted(self) -> list[str]:
+    def wanted(self, d: Data) -> list[str]:
         return ['All names, in order: ["x", "y", …], or the nodes themselves.']
 
 
@@ -149,7 +149,7 @@ class Paths(Answer):
         said += [f"{len(strange)} of these {len(read)} are no paths of the graph."] if len(strange) > 1 else []
         return " ".join(said) or "All of these are paths; some are missing."
 
-    def wanted(self) -> list[str]:
+    def wanted(self, d: Data) -> list[str]:
         return ['The paths, each from its start to its end: [("x", "y"), …].']
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from netcl.teach.answers.base import UnfitError, kind_of
+from netcl.teach.answers.base import UnfitError, kind_of, shown
 
 _MOST_CHARACTERS = 400
 _MOST_DIGITS = 40
@@ -59,7 +59,7 @@ def _renamed(given: Any, symbols: dict[str, Any]) -> Any:
 
 
 def _unknown(name: str, symbols: dict[str, Any]) -> str:
-    return f"{name!r} is none of the variables: {', '.join(symbols) or 'there are none'}."
+    return f"{shown(name, 60)} is none of the variables: {', '.join(symbols) or 'there are none'}."
 
 
 class _Reader:
@@ -181,4 +181,4 @@ class _Reader:
             return one[name](self._of(args[0]))
         if name in FUNCTIONS:
             raise UnfitError(f"{name} takes another number of arguments.")
-        raise UnfitError(f"{name!r} is none of the functions: {', '.join(FUNCTIONS)}.")
+        raise UnfitError(f"{shown(name, 60)} is none of the functions: {', '.join(FUNCTIONS)}.")

@@ -65,8 +65,9 @@ class Number(Answer):
         parts += [f"{self.atol:g}"] if self.atol or not parts else []
         return " + ".join(parts)
 
-    def wanted(self) -> list[str]:
-        return ["A number, or an array of the asked shape."]
+    def wanted(self, d: Data) -> list[str]:
+        shape = self.target(d).shape
+        return [f"A list or an array of shape {shape}." if shape else "A number."]
 
 
 def _is_truth(expected: Any) -> bool:
