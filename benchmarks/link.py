@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.peers import Peer
 
 HERE = Path(__file__).resolve().parent
-_NOT_PASSED_ON = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONPATH")
+_NOT_PASSED_ON = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
 """Settings of a machine that make NumPy slower than it is, and a path that would lead the ancestor to this netcl."""
 
 
