@@ -24,6 +24,24 @@ def test_a_stub_is_empty_and_a_wrong_function_is_not():
     assert not TWICE.empty(wrong)
 
 
+def test_a_function_with_a_stub_inside_is_empty():
+    def begun(a):
+        def grad_fn(g):
+            "What goes back."
+            ...
+
+        return a, grad_fn
+
+    def done(a):
+        def grad_fn(g):
+            "What goes back."
+            return [g]
+
+        return a, grad_fn
+
+    assert TWICE.empty(begun) and not TWICE.empty(done)
+
+
 def test_a_class_with_a_stub_among_its_methods_is_empty():
     class Begun:
         def __init__(self, x):
