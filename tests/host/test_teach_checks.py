@@ -119,7 +119,7 @@ def test_an_unknown_name_says_which_there_are() -> None:
         ArgumentError, match=r"no exercise is called '06\.frok'; is '06\.fork' meant\?.* 06\.entry, 06\.fork"
     ):
         teach.check("06.frok", 1)
-    with pytest.raises(ArgumentError, match="no lesson '99' has exercises; those that have: .*06"):
+    with pytest.raises(ArgumentError, match=r"no lesson '99' has exercises; those that have: .*06"):
         teach.given("99.x")
     with pytest.raises(ArgumentError, match="is a text such as"):
         teach.right(6, 1)  # type: ignore[arg-type]
