@@ -53,9 +53,13 @@ def matmul(device: Device, a: Operand, b: Operand, out: Layout) -> PooledBuffer:
 def _plan(device: Device, a: Layout, b: Layout, out: Layout) -> tuple[Plan, bool]:
     """Choose the kernel; say too whether the operands change sides."""
     product, swapped = arrange(a, b, out)
-    if product.multiplications < _TILED_FROM or out.dtype.kind != "f" or device.kind not in ("CPU", "GPU"):
-        return Plan(_plain(product)), swapped
-    return (tiled if device.kind == "GPU" else panelled)(product, device), swapped
+    plan = None
+    if product.multiplications >= _TILED_FROM and out.dtype.kind == "f":
+        if device.kind == "GPU":
+            plan = tiled(product, device)
+        elif device.kind == "CPU":
+            plan = panelled(product, device)
+    return plan or Plan(_plain(product)), swapped
 
 
 def _plain(product: Product) -> Launch:

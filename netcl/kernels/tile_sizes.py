@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -36,10 +37,11 @@ class ItemTile(NamedTuple):
 
 
 _GROUPS: dict[str, dict[int, tuple[GroupTile, ...]]] = {
-    # Measured on an H200 (benchmarks/results): 0.97 to 1.06 of cuBLAS's time at 2048 to 8192.
+    # Measured on an H200: 0.99 to 1.07 of cuBLAS's time at 2048 to 8192 in float32; 2.6 in float64, where cuBLAS has
+    # tensor cores to use.
     "NVIDIA": {
-        4: (GroupTile(128, 128, 8, 16, 8), GroupTile(64, 64, 16, 8, 4), GroupTile(32, 64, 16, 4, 4)),
-        8: (GroupTile(64, 64, 8, 8, 4), GroupTile(32, 32, 8, 4, 2)),
+        4: (GroupTile(128, 128, 8, 16, 8), GroupTile(64, 128, 8, 8, 8), GroupTile(32, 64, 16, 4, 4)),
+        8: (GroupTile(64, 64, 8, 8, 8), GroupTile(64, 64, 8, 8, 4), GroupTile(32, 32, 8, 4, 2)),
     },
     # For any other GPU: few registers, and 17 of the 32 KiB of local memory that OpenCL grants at least.
     "": {
@@ -49,32 +51,40 @@ _GROUPS: dict[str, dict[int, tuple[GroupTile, ...]]] = {
 }
 """By maker and bytes per element, the largest first: it reads least, but must come often enough to fill the device."""
 
-_FILLED = 1.5
-"""How many tiles a compute unit wants, before larger ones pay (measured at 512 to 2048 on the H200's 132 units)."""
-
-_PART = 16
-"""How many slabs a part of k has at least: its result is written and read once more."""
+# Measured on the H200's 132 compute units, at 256 to 4096.
+_AT_ONCE = 2  # of the largest of three tiles, that a unit works on; it pays if as good as no unit idles in the end
+_FULL = 0.9
+_PART = 512  # of k, that a part has at least: its result is written and read once more
+_PARTS_AT_ONCE = 4  # groups per unit up to which k is split: while some wait for memory, others compute
 
 # Of the registers (32 vectors with AVX-512, else 16) three quarters hold the tile, the rest elements of A and B.
 _HEIGHTS = {True: (12, 8, 6, 3, 1), False: (6, 4, 3, 1)}
 _WIDE = 64  # bytes of an AVX-512 register
 
 
-def group_tile(device: Device, product: Product) -> GroupTile:
-    """Choose the tile for a product on a GPU."""
+def group_tile(device: Device, product: Product) -> GroupTile | None:
+    """Choose the tile for a product on a GPU; None if it cannot run so large a group."""
     first = device.cl_devices[0]
     maker = next(name for name in _GROUPS if name in device.platform)
     tiles = [t for t in _GROUPS[maker][product.dtype.itemsize] if t.items <= first.max_work_group_size]
-    for tile in tiles[:-1]:
-        if _groups(product, tile) >= _FILLED * first.max_compute_units:
+    if not tiles:
+        return None
+    for tile in tiles[:-2]:
+        rounds = _groups(product, tile) / (_AT_ONCE * first.max_compute_units)
+        if rounds >= _FULL * math.ceil(rounds):
+            return tile
+    for tile in tiles[-2:-1]:
+        if _groups(product, tile) >= _FULL * first.max_compute_units:
             return tile
     return tiles[-1]
 
 
 def parts_of_k(device: Device, product: Product, tile: GroupTile) -> int:
     """Choose into how many parts k is split, so that the groups fill the device."""
-    missing = _FILLED * device.cl_devices[0].max_compute_units / _groups(product, tile)
-    return max(min(int(missing), product.inner // (_PART * tile.slab)), 1)
+    units, groups = device.cl_devices[0].max_compute_units, _groups(product, tile)
+    if 2 * groups > units:
+        return 1
+    return max(min(_PARTS_AT_ONCE * units // groups, product.inner // _PART), 1)
 
 
 def _groups(product: Product, tile: GroupTile) -> int:

@@ -44,10 +44,10 @@ def reading(factor: Factor, inner: int, length: int, out: np.dtype) -> Reading:
     return Reading(fast, width if aligned and factor.dtype == out else 1)
 
 
-def tiled(product: Product, device: Device) -> Plan:
-    """Prepare a product with the tile that the device's table gives."""
+def tiled(product: Product, device: Device) -> Plan | None:
+    """Prepare a product with the tile that the device's table gives, if there is one."""
     tile = group_tile(device, product)
-    return with_tile(product, tile, parts_of_k(device, product, tile))
+    return None if tile is None else with_tile(product, tile, parts_of_k(device, product, tile))
 
 
 def with_tile(product: Product, tile: GroupTile, parts: int) -> Plan:
