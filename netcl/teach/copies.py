@@ -103,6 +103,9 @@ def _made_from(path: Path) -> str | None:
 
 def main() -> int:
     """Make the copies that are stale, and take away those whose lesson is gone."""
+    if not _CURRICULUM.is_dir():
+        print("netcl: copies are made in a checkout; this netcl is installed without one", file=sys.stderr)
+        return 1
     try:
         wanted = copies()
         for lesson, made in wanted.items():
