@@ -280,17 +280,21 @@ def _fold_vectors(summed: Summed, grid: Grid) -> list[str]:
         if again:
             blocks.append(f"for (long m = 0; m < {again}; m++) sums{k}[m] = 0;")
         blocks += [
-            f"__local const {t}{wide}* v{k}_ = (__local const {t}{wide}*)sums{k};",
-            f"{t}{wide} w{k}_{wide} = v{k}_[0];",
-            f"for (int m = 1; m < {width // wide}; m++) w{k}_{wide} += v{k}_[m];",
+            f"__local const {t}{wide}* wide{k} = (__local const {t}{wide}*)sums{k};",
+            f"{t}{wide} total{k} = wide{k}[0];",
+            f"for (int m = 1; m < {width // wide}; m++) total{k} += wide{k}[m];",
+            _scaled(k, result, _components(f"total{k}", 0, wide), t),
         ]
-        while wide > 2:
-            half = wide // 2
-            blocks.append(f"const {t}{half} w{k}_{half} = w{k}_{wide}.lo + w{k}_{wide}.hi;")
-            wide = half
-        blocks.append(_scaled(k, result, f"(w{k}_2.x + w{k}_2.y)", t))
     inner = "\n        ".join(blocks)
     return ["barrier(CLK_LOCAL_MEM_FENCE);", f"if (get_local_id(0) == 0) {{\n        {inner}\n    }}"]
+
+
+def _components(vector: str, first: int, count: int) -> str:
+    """The sum of some components of a vector, as a tree."""
+    if count == 1:
+        return f"{vector}.s{first:x}"
+    half = count // 2
+    return f"({_components(vector, first, half)} + {_components(vector, first + half, half)})"
 
 
 def _fold_halves(summed: Summed, grid: Grid) -> list[str]:
