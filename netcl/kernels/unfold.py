@@ -1,18 +1,19 @@
 """Sliding windows over the last two axes: unfold copies them out, fold adds them back; each is the other's transpose.
 
-Both gather: a work-item makes one element of the result, so no two add to the same place and no atomics are needed;
-the sums come in one order, and so are the same at every run.
+Both gather: a work-item makes an element of the result, or a row of it, so no two add to the same place and no atomics
+are needed; the sums come in one order, and so are the same at every run.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from pyopencl.tools import PooledBuffer
 
-from netcl.device import Device
+from netcl.device import Device, Launch
 from netcl.kernels.source import Operand, ctype, preamble
 from netcl.layout import Layout
 
@@ -55,23 +56,36 @@ def fold(device: Device, x: Operand, windows: Windows, out: Layout) -> PooledBuf
 
 def _run(device: Device, name: str, x: Operand, windows: Windows, fill: float, out: Layout) -> PooledBuffer:
     buffer = device.pool.allocate(out.nbytes)
-    if not out.size:
-        return buffer
-    numbers = (out.size, *windows.numbers)
-    arg_types = (None, None, out.dtype.type if out.dtype.kind != "b" else np.uint8, *[np.int64] * len(numbers))
-    work = max(out.size, x.layout.size)
-    args = [buffer, x.buffer, out.dtype.type(fill).item(), *numbers]
-    device.launch(_source(out.dtype), name, arg_types, out.size, args, work)
+    if out.size:
+        number = out.dtype.type(fill).item()
+        device.run(_prepare(name, x.layout, windows, out, device.kind == "CPU"), (buffer, x.buffer), (number,))
     return buffer
+
+
+@lru_cache(maxsize=1024)
+def _prepare(name: str, x: Layout, windows: Windows, out: Layout, by_row: bool) -> Launch:
+    """Prepare a launch; on CPUs a work-item makes a whole row of the result, and divides once for it."""
+    arg_types = (None, None, out.dtype.type if out.dtype.kind != "b" else np.uint8)
+    work = max(out.size, x.size)
+    if not by_row:
+        return Launch(
+            _source(out.dtype), name, arg_types, (x.element_offset, out.size, *windows.numbers), out.size, work
+        )
+    grid = (out.shape[-2], out.size // math.prod(out.shape[-2:]))
+    statics = (x.element_offset, out.size, *windows.numbers)
+    return Launch(_row_source(out.dtype), name, arg_types, statics, math.prod(grid), work, grid=grid)
+
+
+def _parameters(t: str) -> str:
+    return f"""(__global {t}* out, __global const {t}* x, const {t} fill, const long offset, const long n,
+    {", ".join(f"const long {name}" for name in _NAMES)})"""
 
 
 @lru_cache(maxsize=16)
 def _source(dtype: np.dtype) -> str:
     t = ctype(dtype)
-    parameters = f"""(__global {t}* out, __global const {t}* x, const {t} fill, const long n,
-    {", ".join(f"const long {name}" for name in _NAMES)})"""
     return f"""{preamble([dtype])}
-__kernel void unfold{parameters}
+__kernel void unfold{_parameters(t)}
 {{
     const long i = get_global_id(0);
     if (i >= n) return;
@@ -81,10 +95,10 @@ __kernel void unfold{parameters}
     const long plane = windows / kernel_w / kernel_h;
     const long h = row * stride_h - pad_h + p * step_h, w = column * stride_w - pad_w + q * step_w;
     const bool inside = h >= 0 && h < height && w >= 0 && w < width;
-    out[i] = inside ? x[(plane * height + h) * width + w] : fill;
+    out[i] = inside ? x[offset + (plane * height + h) * width + w] : fill;
 }}
 
-__kernel void fold{parameters}
+__kernel void fold{_parameters(t)}
 {{
     const long i = get_global_id(0);
     if (i >= n) return;
@@ -98,9 +112,61 @@ __kernel void fold{parameters}
         for (long q = 0; q < kernel_w; q++) {{
             const long across = w + pad_w - q * step_w, column = across / stride_w;
             if (across < 0 || across % stride_w || column >= out_w) continue;
-            sum += x[(((plane * kernel_h + p) * kernel_w + q) * out_h + row) * out_w + column];
+            sum += x[offset + (((plane * kernel_h + p) * kernel_w + q) * out_h + row) * out_w + column];
         }}
     }}
     out[i] = sum;
+}}
+"""
+
+
+@lru_cache(maxsize=16)
+def _row_source(dtype: np.dtype) -> str:
+    t, width = ctype(dtype), min(32 // dtype.itemsize, 16)
+    vector = f"{t}{width}"
+    # The windows of a row that have column q of the window inside the plane: from `first` up to `last`.
+    inside = """const long shift = q * step_w - pad_w;
+    const long first = shift < 0 ? min((stride_w - 1 - shift) / stride_w, out_w) : 0;
+    const long last = max(width > shift ? min((width - 1 - shift) / stride_w + 1, out_w) : 0, first);"""
+    return f"""{preamble([dtype])}
+typedef {vector} loose __attribute__((aligned(sizeof({t}))));
+__kernel void unfold{_parameters(t)}
+{{
+    const long row = get_global_id(0), windows = get_global_id(1);
+    const long q = windows % kernel_w, p = windows / kernel_w % kernel_h;
+    const long plane = windows / kernel_w / kernel_h;
+    const long h = row * stride_h - pad_h + p * step_h;
+    {inside}
+    __global {t}* to = out + (windows * out_h + row) * out_w;
+    const bool within = h >= 0 && h < height;
+    long i = 0;
+    for (; i < (within ? first : out_w); i++) to[i] = fill;
+    if (!within) return;
+    __global const {t}* from = x + offset + (plane * height + h) * width + shift;
+    if (stride_w == 1)
+        for (; i + {width} <= last; i += {width}) *(__global loose*)(to + i) = *(__global const loose*)(from + i);
+    for (; i < last; i++) to[i] = from[i * stride_w];
+    for (; i < out_w; i++) to[i] = fill;
+}}
+
+__kernel void fold{_parameters(t)}
+{{
+    const long h = get_global_id(0), plane = get_global_id(1);
+    __global {t}* to = out + (plane * height + h) * width;
+    for (long w = 0; w < width; w++) to[w] = fill;
+    for (long p = 0; p < kernel_h; p++) {{
+        /* Which row of windows has h at its place p, if any? */
+        const long down = h + pad_h - p * step_h, row = down / stride_h;
+        if (down < 0 || down % stride_h || row >= out_h) continue;
+        for (long q = 0; q < kernel_w; q++) {{
+            {inside}
+            __global const {t}* from = x + offset + (((plane * kernel_h + p) * kernel_w + q) * out_h + row) * out_w;
+            long i = first;
+            if (stride_w == 1)
+                for (; i + {width} <= last; i += {width})
+                    *(__global loose*)(to + i + shift) += *(__global const loose*)(from + i);
+            for (; i < last; i++) to[i * stride_w + shift] += from[i];
+        }}
+    }}
 }}
 """
