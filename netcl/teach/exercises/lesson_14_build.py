@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-import netcl as nc
 from netcl.teach.answers import Function
 from netcl.teach.exercise import Exercise, Wrong
+from netcl.tensor import Tensor
+from netcl.user_kernel import kernel
 
 # 14.smooth: a kernel that looks at its neighbours
 
@@ -35,16 +36,16 @@ __kernel void smooth(__global const float* x, __global float* out, const int las
 
 
 def _clamped(x: Any) -> Any:
-    return nc.kernel(_CLAMPED)(x, x.size, out=x.shape)
+    return kernel(_CLAMPED)(x, x.size, out=x.shape)
 
 
 def _branched(x: Any) -> Any:
-    return nc.kernel(_BRANCHED)(x, x.size - 1, out=x.shape)
+    return kernel(_BRANCHED)(x, x.size - 1, out=x.shape)
 
 
 def _on_host(rule: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any], Any]:
     """What a wrong kernel would compute, in NumPy: one that really left its array would not be the same every time."""
-    return lambda x: nc.Tensor.from_host(rule(x.to_host()).astype(np.float32))
+    return lambda x: Tensor.from_host(rule(x.to_host()).astype(np.float32))
 
 
 def _padded(x: np.ndarray, **how: Any) -> np.ndarray:
