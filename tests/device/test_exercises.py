@@ -165,6 +165,11 @@ def holds_option(hint: str, answer: Choice, d: Any) -> bool:
 # The lessons
 
 
+def test_every_lesson_has_exercises_and_there_are_enough() -> None:
+    assert sorted({*LESSONS, *BROKEN}) == [f"{number:02}" for number in range(19)]
+    assert len(EXERCISES) >= 76
+
+
 @pytest.mark.parametrize("number", exercises.lessons())
 def test_the_exercises_of_a_lesson_are_loaded(number: str) -> None:
     assert number not in BROKEN, BROKEN[number]
