@@ -48,16 +48,16 @@ def fuse(f: Callable[..., Any]) -> Callable[..., Any]:
     `print` therefore sees the value, as in eager code; it ends the chain there. Nothing is frozen at the first call:
     no closure, no branch, no random number (jax.jit raises, or keeps the first), and Python numbers are arguments
     of the kernel. Kernels are kept by the ops and layouts of a chain, so that later calls only launch them. Nodes that
-    f closes over get their gradients. Under detect_anomaly, and in forward mode (`jvp`), f runs op by op.
+    f closes over get their gradients. Under detect_anomaly, and in forward mode (`jvp`), f runs op by op. Within f the
+    values have the operators, methods and ops of nodes, but are not of their type.
 
     Each chain is one node, whose picture opens: `viz.draw(node, inside=True)`.
 
     >>> import netcl.autograd as ag
     >>> x = ag.tensor([0.0, 1.0], requires_grad=True)
-    >>> square_of_sine = fuse(lambda x: (ag.sin(x) ** 2).sum())
-    >>> square_of_sine(x).backward()
+    >>> fuse(lambda x: ((2.0 * x + 1.0) ** 2).sum())(x).backward()
     >>> x.grad.to_host()
-    array([0.        , 0.90929747], dtype=float32)
+    array([ 4., 12.], dtype=float32)
     """
     if not callable(f) or inspect.isgeneratorfunction(f):
         kind = "a generator function" if callable(f) else "no function"
