@@ -22,7 +22,7 @@ from netcl.kernels.source import Operand, ctype, preamble
 from netcl.kernels.unfold import Windows
 from netcl.layout import Layout, contiguous
 
-_LEAST = 8  # pixels of a row, or channels, for which a tile is filled well enough
+_PIXELS, _CHANNELS = 10, 8  # of a row, and of an image, for which a tile is filled well enough; windows are better below
 
 
 class Convolution(NamedTuple):
@@ -59,11 +59,11 @@ def serves(device: Device, c: Convolution, of: str) -> bool:
     if device.kind != "CPU" or c.dtype.kind != "f" or not c.n * c.filled:
         return False
     if of == "w":
-        return c.channels >= _LEAST
+        return c.channels >= _CHANNELS
     if of == "out":
-        return w.stride[1] == 1 and w.count[1] >= _LEAST
+        return w.stride[1] == 1 and w.count[1] >= _PIXELS
     within = all(reach >= padding for reach, padding in zip(c.reach, w.padding, strict=True))
-    return w.stride == (1, 1) and within and w.size[1] >= _LEAST
+    return w.stride == (1, 1) and within and w.size[1] >= _PIXELS
 
 
 def convolve(device: Device, c: Convolution, a: Operand, w: Operand, out: Layout) -> PooledBuffer:
