@@ -51,6 +51,8 @@ def _judge(exercise: Exercise, answer: Any, seed: int | str) -> Verdict:
     which = kind.nearest(read, _planted(exercise, seed))
     if which is not None:
         return Verdict("wrong", exercise.wrong[which])
+    if kind.unfinished(answer):
+        return Verdict("unanswered", wanted=("There is still a `...` in it.", *kind.wanted(d)))
     return Verdict("wrong", remark=kind.remark(read, d))
 
 

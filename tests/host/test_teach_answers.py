@@ -450,6 +450,19 @@ def test_a_stub_is_no_answer() -> None:
     assert holds_stub([1, [2, ...]]) and holds_stub({"a": ...}) and not holds_stub([None, 0])
 
 
+def test_a_stub_in_a_function_that_was_begun_is_unfinished() -> None:
+    def begun(x: int) -> Any:
+        if x == 0:
+            return 0
+        ...
+
+    def elsewhere(x: Any) -> Any:
+        return x[..., 0]
+
+    assert square().unfinished(begun) and not square().empty(begun)
+    assert [square().unfinished(f) for f in (elsewhere, abs, lambda x: x, 3)] == [False] * 4
+
+
 # The time limit itself
 
 

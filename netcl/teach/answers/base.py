@@ -57,6 +57,10 @@ class Answer(ABC):
         """Whether this is the stub of the exercise, or holds one."""
         return holds_stub(given)
 
+    def unfinished(self, given: Any) -> bool:
+        """Whether an answer that is wrong in no known way still has a stub in it: it is not wrong, but not written yet."""
+        return False
+
 
 def value(source: Any, d: Data) -> Any:
     """A value, or what a function of the data makes."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import dis
+import inspect
 import os
 import random
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -73,6 +76,14 @@ class Function(Answer):
 
     def empty(self, given: Any) -> bool:
         return super().empty(given) or _is_stub(given)
+
+    def unfinished(self, given: Any) -> bool:
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(given)))
+        except Exception:  # there is no source to look at, or only a part of a line
+            return False
+        nodes = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+        return any(isinstance(node, ast.Constant) and node.value is ... for node in nodes)
 
     def same(self, one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(self._agree, one, other))
