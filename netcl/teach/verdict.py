@@ -17,8 +17,8 @@ State = Literal["right", "wrong", "unfit", "unanswered", "fault"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state of an answer; `rule` is the wrong rule that it follows, `remark` what else can be said, `wanted` what to
-    write where nothing is answered."""
+    """The state of an answer; `rule` is the wrong rule that it follows, `remark` what else can be said, `wanted`
+    what to write where nothing is answered."""
 
     state: State
     rule: Wrong | None = None

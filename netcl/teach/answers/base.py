@@ -58,7 +58,7 @@ class Answer(ABC):
         return holds_stub(given)
 
     def unfinished(self, given: Any) -> bool:
-        """Whether an answer that is wrong in no known way still has a stub in it: it is not wrong, but not written yet."""
+        """Whether an answer that is wrong in no known way still has a stub in it: it is to be written yet."""
         return False
 
 
