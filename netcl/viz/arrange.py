@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,8 +11,9 @@ from netcl.viz.cards import LEAST, ROOMY, SMALL, TIGHT, CardParts, Form, Limits,
 from netcl.viz.labels import level, upright
 from netcl.viz.layout import PASSING, SEPARATION, TIME_LIMIT, Laid, NoLayoutError, layer, place
 from netcl.viz.shapes import Arrow, Block, Line, Placed, Rect, Shape, Text, ink
+from netcl.viz.stubs import LONGEST, stubbed
 from netcl.viz.text import shorten, width
-from netcl.viz.views import GraphView
+from netcl.viz.views import Edge, GraphView
 
 Direction = Literal["auto", "lr", "td"]
 
@@ -24,6 +25,7 @@ _SEED_HEIGHT = 50.0
 _LEGEND_HEIGHT = 34.0
 _LEAST_WIDTH = 500.0
 _MANY, _CROWD = 24, 60  # cards
+_CUTS = 3  # times that long edges are looked for
 _MOST_COLUMNS = 5  # a longer way from the leaves to the loss never fits across a page
 
 
@@ -63,20 +65,25 @@ _LEANING = _Plan(True, "side", TIGHT, balanced=False, lean=True)
 _NARROWEST = _Plan(True, "stack", TIGHT, balanced=False, lean=True)
 
 
-def arrange(view: GraphView, direction: Direction = "auto", time_limit: float = TIME_LIMIT) -> Scene:
+def arrange(
+    view: GraphView, direction: Direction = "auto", time_limit: float = TIME_LIMIT, stubs: bool = False
+) -> Scene:
     """Arrange a picture that can be read on a page: the first plan that fits, else the narrowest.
+
+    With `stubs` a large graph's scene has more cards than the view: long edges are cut, and their ends named.
 
     Raises:  NoLayoutError
     """
     if not view.edges:
         return _whole(view, _Plan(True, "side", ROOMY), time_limit)
     ends = time.monotonic() + time_limit
+    stubs = stubs and len(view.cards) > _CROWD
     best: Scene | None = None
     for plan in (*_plans(view, direction), *_pressed(len(view.cards))):
         if best is not None and (time.monotonic() > ends or (direction == "lr" and plan.upright)):
             return best
         try:
-            scene = _build(view, plan, ROOM - 2 * MARGIN, _left(ends))
+            scene = _build(view, plan, ROOM - 2 * MARGIN, _left(ends), stubs)
         except NoLayoutError:
             if best is None:
                 raise
@@ -85,7 +92,7 @@ def arrange(view: GraphView, direction: Direction = "auto", time_limit: float = 
             return scene
         if scene is not None and (best is None or scene.width < best.width):
             best = scene
-    return best or _whole(view, replace(_NARROWEST, room=ROOM - 2 * MARGIN), _left(ends))
+    return best or _whole(view, replace(_NARROWEST, room=ROOM - 2 * MARGIN), _left(ends), stubs)
 
 
 def _left(ends: float) -> float:
@@ -105,8 +112,8 @@ def _pressed(cards: int) -> Iterator[_Plan]:
             yield replace(_NARROWEST, limits=limits, room=room * share, pressed=True)
 
 
-def _whole(view: GraphView, plan: _Plan, time_limit: float) -> Scene:
-    scene = _build(view, plan, float("inf"), time_limit)
+def _whole(view: GraphView, plan: _Plan, time_limit: float, stubs: bool = False) -> Scene:
+    scene = _build(view, plan, float("inf"), time_limit, stubs)
     assert scene is not None
     return scene
 
@@ -141,10 +148,29 @@ def _rows(view: GraphView) -> int:
     return max(layer(view, dict.fromkeys((card.key for card in view.cards), 0.0), {}, float("inf")).values()) + 1
 
 
-def _build(view: GraphView, plan: _Plan, room: float, time_limit: float) -> Scene | None:
+def _build(view: GraphView, plan: _Plan, room: float, time_limit: float, stubs: bool) -> Scene | None:
     """One try; None where it is plain beforehand that the picture would be too wide."""
     parts = {card.key: measure(card, plan.limits) for card in view.cards}
     cards = _cards(view, plan, parts)
+    labels = _labels(view, plan, cards)
+    whole, rows = view, _rowed(view, plan, cards, labels, (), stubs)
+    for _ in range(_CUTS if stubs else 0):  # the cards added send others further up
+        cut = stubbed(view, rows)
+        if cut is view:
+            break
+        _add(cut, view, plan, parts, cards)
+        view = cut
+        rows = _rowed(view, plan, cards, labels, whole.edges, stubs)
+    if not plan.upright:
+        cards = _even(cards, parts, rows, plan)
+    if (_breadth if plan.upright else _length)(view, cards, labels, rows) > room:
+        return None
+    within, plain = room if plan.pressed else None, view is not whole
+    laid = place(view, rows, cards, labels, plan.upright, plan.lean, time_limit, within, plain)
+    return _scene(view, plan, cards, labels, laid)
+
+
+def _labels(view: GraphView, plan: _Plan, cards: Mapping[int, Block]) -> dict[int, Block]:
     labels = {}
     for edge in view.edges:
         if plan.upright:
@@ -153,15 +179,27 @@ def _build(view: GraphView, plan: _Plan, room: float, time_limit: float) -> Scen
             labels[edge.key] = upright(edge, plan.limits, view.ran, plan.balanced, spread)
         else:
             labels[edge.key] = level(edge, plan.limits, view.ran)
+    return labels
+
+
+def _rowed(
+    view: GraphView, plan: _Plan, cards: Mapping[int, Block], labels: Mapping[int, Block], order: Sequence[Edge],
+    stubs: bool,
+) -> dict[int, int]:  # fmt: skip
     sizes = {key: block.width if plan.upright else block.height for key, block in cards.items()}
     beside = {key: block.width if plan.upright else block.height for key, block in labels.items()}
-    rows = layer(view, sizes, beside, plan.room)
-    if not plan.upright:
-        cards = _even(cards, parts, rows, plan)
-    if (_breadth if plan.upright else _length)(view, cards, labels, rows) > room:
-        return None
-    laid = place(view, rows, cards, labels, plan.upright, plan.lean, time_limit, room if plan.pressed else None)
-    return _scene(view, plan, cards, labels, laid)
+    return layer(view, sizes, beside, plan.room, order, LONGEST if stubs else None)
+
+
+def _add(view: GraphView, old: GraphView, plan: _Plan, parts: dict[int, CardParts], cards: dict[int, Block]) -> None:
+    """Measure the cards that are new in a view, or say more in it."""
+    known = {card.key: card for card in old.cards}
+    for card in view.cards:
+        if card is not known.get(card.key):
+            parts[card.key] = measure(card, plan.limits)
+            block = compose(parts[card.key], plan.form, None)
+            wide = cards[card.key].width if card.key in cards else 0.0
+            cards[card.key] = block if block.width >= wide else compose(parts[card.key], plan.form, (wide, 0.0))
 
 
 def _cards(view: GraphView, plan: _Plan, parts: Mapping[int, CardParts]) -> dict[int, Block]:

@@ -147,7 +147,7 @@ def draw(
     for most in _MOST:
         view = only(read(root, names, frame, most, fold=fold, around=around, distance=depth, tangents=tangents), show)
         try:
-            scene = arrange(view, direction, max(ends - time.monotonic(), 0.0) if drawing else time_limit)
+            scene = arrange(view, direction, max(ends - time.monotonic(), 0.0) if drawing else time_limit, True)
         except NoLayoutError as error:
             return drawing or Drawing(view, f"shown as a table: {error}", theme, png)
         drawing = Drawing(view, scene, theme, png)

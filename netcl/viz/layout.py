@@ -45,16 +45,23 @@ class Laid:
     across: float
 
 
-def layer(view: GraphView, sizes: Mapping[int, float], labels: Mapping[int, float], room: float) -> dict[int, int]:
+def layer(
+    view: GraphView, sizes: Mapping[int, float], labels: Mapping[int, float], room: float,
+    order: Sequence[Edge] = (), longest: int | None = None,
+) -> dict[int, int]:  # fmt: skip
     """The row of each card, counted from the root: below all its consumers, and no row wider than `room`.
 
-    A row that is full sends the next card one row further up. Sizes are across the flow.
+    A row that is full sends the next card one row further up. Sizes are across the flow. `order` has edges that are
+    not drawn, whose cards keep their order. Edges of more than `longest` rows take no room: they will be cut.
     """
     consumers: dict[int, list[int]] = {card.key: [] for card in view.cards}
     incoming: dict[int, float] = {card.key: 0.0 for card in view.cards}
     for edge in view.edges:
         consumers[edge.parent].append(edge.child)
         incoming[edge.child] += labels.get(edge.key, 0.0) + SEPARATION
+    drawn = {key: len(children) for key, children in consumers.items()}
+    for edge in order:
+        consumers[edge.parent].append(edge.child)
     rows: dict[int, int] = {}
     used: dict[int, list[float]] = {}  # of each row: its cards, and the labels just above them
     for key in _by_depth(consumers):
@@ -64,7 +71,9 @@ def layer(view: GraphView, sizes: Mapping[int, float], labels: Mapping[int, floa
         while row in used and (used[row][0] + wide > slack or used[row][1] + incoming[key] > slack):
             row += 1
         rows[key] = row
-        for child in consumers[key]:
+        for child in consumers[key][: drawn[key]]:
+            if longest is not None and row - rows[child] > longest:
+                continue
             for passed in range(rows[child] + 1, row):
                 used.setdefault(passed, [0.0, 0.0])[0] += PASSING + SEPARATION
         taken = used.setdefault(row, [0.0, 0.0])
@@ -109,10 +118,12 @@ def place(
     lean: bool = False,
     time_limit: float = TIME_LIMIT,
     room: float | None = None,
+    plain: bool = False,
 ) -> Laid:
     """Lay out cards of known size: one run of Graphviz for the order within rows, the rest by arithmetic.
 
-    `room` presses rows that would be wider into it, if each of them fits.
+    `room` presses rows that would be wider into it, if each of them fits. Very large graphs, and `plain` ones, whose
+    long edges are cut and which may thus be in pieces, are ordered without Graphviz.
 
     Raises:  NoLayoutError
     """
@@ -126,7 +137,7 @@ def place(
         label = labels[edge.key]
         across[stations[edge.key][-1]] = label.width if upright else label.height
     spine = _spine(view, rows, lean)
-    if len(view.cards) > _MOST_CARDS:
+    if plain or len(view.cards) > _MOST_CARDS:
         middles = line_up(*_bands(view, rows, stations, spine), across, SEPARATION)
     else:
         middles = _middles(view, across, stations, spine, lean, time_limit)
