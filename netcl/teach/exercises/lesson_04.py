@@ -49,7 +49,7 @@ EXERCISES = (
         answer=Number(lambda d: [d.x, d.x, 2 * d.x], rtol=1e-6, why="whole numbers: exact in float32"),
         right=(
             lambda d: (d.x, d.x, d.x + d.x),
-            lambda d: np.float32([d.x, d.x, 2 * d.x]),
+            lambda d: np.array([d.x, d.x, 2 * d.x], np.float32),
             lambda d: [float(d.x)] * 2 + [2.0 * d.x],
         ),
         because="Each edge multiplies by the other factor, and the two edges are two paths: their products add up.",

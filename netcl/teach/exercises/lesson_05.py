@@ -30,7 +30,7 @@ _TANGENT = Exercise(
     ),
     right=(
         lambda d: (2 * d.x * d.x_dot, d.x * (2 * d.x_dot * d.y + d.x * d.y_dot)),
-        lambda d: np.float32([2 * d.x * d.x_dot, 2 * d.x * d.x_dot * d.y + d.x * d.x * d.y_dot]),
+        lambda d: np.array([2 * d.x * d.x_dot, 2 * d.x * d.x_dot * d.y + d.x * d.x * d.y_dot], np.float32),
     ),
     because="p moves because x does; h moves because p does, and because y does: one term each.",
     wrong=(

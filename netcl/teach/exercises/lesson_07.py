@@ -60,7 +60,7 @@ _GROWTH = Exercise(
     asks="by which factors three counts grow when inputs, or layers, become more",
     data=lambda rng: {"k": rng.choice([3, 4, 5, 6, 8])},
     answer=Number(lambda d: [1, d.k, d.k], rtol=0, why="whole numbers"),
-    right=(lambda d: (1, d.k, d.k), lambda d: np.float32([1, d.k, d.k])),
+    right=(lambda d: (1, d.k, d.k), lambda d: np.array([1, d.k, d.k], np.float32)),
     because="In reverse mode launches follow the operations, not the inputs: that is the cheap gradient.",
     wrong=(
         Wrong("every input is paid for", lambda d: [d.k, d.k, d.k], (
