@@ -22,7 +22,7 @@ from netcl.kernels.source import Operand, ctype, preamble
 from netcl.kernels.unfold import Windows
 from netcl.layout import Layout, contiguous
 
-_PIXELS, _CHANNELS = 10, 8  # of a row, and of an image, for which a tile is filled well enough; windows are better below
+_PIXELS, _CHANNELS = 10, 8  # of a row, and of an image, that fill a tile well enough; below, windows are faster
 
 
 class Convolution(NamedTuple):
