@@ -41,7 +41,7 @@ def fuse(f: Callable[..., Any]) -> Callable[..., Any]:
     Math:    the same values and derivatives, to rounding; a sum or mean at the end of a chain (over all axes, or long
              trailing ones) is taken in the chain's kernel. The backward kernel computes the chain again from its inputs
              and writes all their cotangents, so no intermediate result is stored.
-    Raises:  ArgumentError if f is no function, or a generator function
+    Raises:  ArgumentError if f is no function, or a generator or coroutine function
 
     f runs at every call, on values that are not computed until they are needed: by an op that does not fuse (matmul, a
     reshape, an op of your own), by the end of f, or by Python itself. A branch on a value (`if loss > 0`), `.item()` or
@@ -59,9 +59,10 @@ def fuse(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> x.grad.to_host()
     array([ 4., 12.], dtype=float32)
     """
-    if not callable(f) or inspect.isgeneratorfunction(f):
-        kind = "a generator function" if callable(f) else "no function"
-        raise ArgumentError(f"fuse takes a function that returns its result, and {f!r} is {kind}")
+    if not callable(f):
+        raise ArgumentError(f"fuse takes a function, and {f!r} is no function")
+    if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
+        raise ArgumentError(f"fuse takes a function that returns its result; {f!r} is one that runs later")
     name = getattr(f, "__name__", type(f).__name__)
 
     @functools.wraps(f)

@@ -212,6 +212,14 @@ def test_every_row_fuses(name: str, draw: Callable[..., list[np.ndarray]]) -> No
     same(lambda *xs: row(*xs) * 1.5, *hosts)
 
 
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("shape", [(1025,), (3, 300)])
+def test_float64_is_computed_in_float64(shape: tuple[int, ...]) -> None:
+    x, w = normal(*shape, dtype=np.float64), normal(1, dtype=np.float64)
+    same(lambda x, w: (ag.tanh(x * w) * x).mean(axis=-1), x, w, rtol=1e-12, atol=1e-13)
+    same(lambda x, w: (ag.tanh(x * w) * x).sum(), x, w, rtol=1e-12, atol=1e-13)
+
+
 def test_views_are_read_in_place() -> None:
     wide = ag.tensor(normal(6, 8), requires_grad=True)
     views = (wide.value[:, ::2], wide.value.T[:4], wide.value[::-1])
@@ -240,8 +248,7 @@ def test_float32_sums_stay_accurate() -> None:
 
 @pytest.mark.parametrize("kind", ["CPU", "GPU"])
 @pytest.mark.parametrize("shape", [
-    *[(n,) for n in (1, 2, 63, 64, 65, 255, 256, 257, 300, 1023, 1025, 4095, 4096, 4097)],
-    *[(3, n) for n in (63, 64, 65, 128, 257, 1025, 1100, 4097)], (70, 3), (65, 1),
+    *[(n,) for n in (1, 63, 64, 65, 256, 257, 1025, 4097)], *[(3, n) for n in (63, 64, 257, 1100)], (70, 3), (65, 1),
 ])  # fmt: skip
 def test_groups_that_do_not_fill_a_row(shape: tuple[int, ...], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get_device(), "kind", kind)  # CPUs and GPUs add up in their own ways, and both do so anywhere
@@ -660,7 +667,11 @@ def test_what_is_no_function_is_refused() -> None:
     def generator(x: Any) -> Any:
         yield x * 2
 
-    with pytest.raises(ArgumentError, match="generator"):
-        ag.fuse(generator)
+    async def coroutine(x: Any) -> Any:
+        return x * 2
+
+    for later in (generator, coroutine):
+        with pytest.raises(ArgumentError, match="runs later"):
+            ag.fuse(later)
     with pytest.raises(ArgumentError, match="no function"):
         ag.fuse(3)  # type: ignore[arg-type]
