@@ -60,8 +60,8 @@ class Picture:
     texts: list[str] = field(default_factory=list)
     least_text: float = 1e9
 
-    def faults(self, view: Any) -> list[str]:
-        """Everything that is wrong with a picture of `view`."""
+    def faults(self, view: Any, cut: bool = False) -> list[str]:
+        """Everything that is wrong with a picture of `view`; with `cut` more cards may name the ends of edges."""
         found = [f"cards overlap: {a.text!r}, {b.text!r}" for a, b in combinations(self.cards, 2) if a.overlaps(b)]
         found += [f"{a.text!r} lies on {b.text!r}" for a in self.labels for b in self.cards if a.overlaps(b)]
         found += [f"{a.text!r} lies on {b.text!r}" for a, b in combinations(self.labels, 2) if a.overlaps(b)]
@@ -72,13 +72,15 @@ class Picture:
         for box in (*self.cards, *self.labels):
             if box.left < 0 or box.right > self.units[0] or box.top < 0 or box.bottom > self.units[1]:
                 found.append(f"{box.text!r} is cut off")
-        if len(self.cards) != len(view.cards):
+        if len(self.cards) < len(view.cards) or (len(self.cards) > len(view.cards) and not cut):
             return [*found, f"{len(self.cards)} cards for {len(view.cards)}"]
         return found + self._lane_faults(view)
 
     def _lane_faults(self, view: Any) -> list[str]:
         found: list[str] = []
-        place = {card.key: self.cards[i] for i, card in enumerate(view.cards)}
+        place = {card.key: [self.cards[i]] for i, card in enumerate(view.cards)}
+        for card in view.cards:
+            place[card.key] += [box for box in self.cards[len(view.cards) :] if box.text == card.name]
         lanes = iter(self.lanes)
         for edge in view.edges:
             ways = [(False, edge.parent, edge.child)] if edge.forward else []
@@ -87,10 +89,10 @@ class Picture:
                 lane = next(lanes, None)
                 if lane is None or lane.dashed != dashed:
                     return [*found, f"a lane is missing for edge {edge.key}"]
-                if not place[source].touches(lane.start, 1.5):
-                    found.append(f"edge {edge.key} does not start at {place[source].text!r}")
-                if not place[target].touches(lane.tip, 2.5):
-                    found.append(f"edge {edge.key} does not end at {place[target].text!r}")
+                if not any(box.touches(lane.start, 1.5) for box in place[source]):
+                    found.append(f"edge {edge.key} does not start at {place[source][0].text!r}")
+                if not any(box.touches(lane.tip, 2.5) for box in place[target]):
+                    found.append(f"edge {edge.key} does not end at {place[target][0].text!r}")
                 crossed = {card.text for card in self.cards for point in lane.points if card.holds(point)}
                 found += [f"edge {edge.key} runs through {text!r}" for text in sorted(crossed)]
         return [*found, "lanes that belong to no edge"] if next(lanes, None) is not None else found

@@ -159,13 +159,12 @@ def test_rows_keep_consumers_below_and_widths_in_bounds() -> None:
 
 
 @pytest.mark.parametrize("window", [3, 20, 200])
-def test_long_edges_of_large_graphs_are_cut_and_their_ends_named(window: int) -> None:
+def test_long_edges_of_large_graphs_are_cut_and_their_ends_named(svg_reader: Any, window: int) -> None:
     view = graph(random_parents(200, 1, window), shape=())
     scene = arrange(view, stubs=True)
     added = [placed for placed in scene.cards if placed.key >= len(view.cards)]
     assert {placed.key for placed in scene.cards} >= {card.key for card in view.cards}
-    assert all(any(view.cards[e.parent].name in placed.block.hint for e in view.edges) for placed in added)
-    assert len(scene.routes) == len(scene.labels) == len(view.edges)
+    assert svg_reader.read(write(view, scene, LIGHT)).faults(view, cut=True) == []
     places = {placed.key: placed for placed in scene.cards}
     assert all(places[edge.parent].bottom < places[edge.child].y for edge in view.edges)
     assert max(places.values(), key=lambda placed: placed.bottom).key == view.root
