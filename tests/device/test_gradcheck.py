@@ -135,7 +135,10 @@ def test_a_partial_replaced_in_the_table_is_refused(row: Row, draw: Draw, monkey
 
 def forget_derivatives() -> None:
     rows.local.cache_clear()
-    rows._pullback.cache_clear()
+    rows._product.cache_clear()
+    rows._formula.cache_clear()
+    for row in ROWS:
+        row.cases.clear()
 
 
 # gradcheck itself
