@@ -56,6 +56,8 @@ def _plan(device: Device, a: Layout, b: Layout, out: Layout) -> tuple[Plan, bool
     plan = None
     if product.multiplications >= _TILED_FROM and out.dtype.kind == "f":
         if device.kind == "GPU":
+            if product.columns == 1 < product.rows:  # a tile is wider than high
+                product, swapped = product.turned(), not swapped
             plan = tiled(product, device)
         elif device.kind == "CPU":
             plan = panelled(product, device)

@@ -54,6 +54,10 @@ class Product(NamedTuple):
         """About how many elements of an elementwise op take as long (see device.CROSSOVER)."""
         return self.multiplications // _MULTIPLICATIONS_PER_ELEMENT
 
+    def turned(self) -> Product:
+        """Return the transpose of this product; with one row or one column of results it is the same memory."""
+        return Product(self.b, self.a, self.dtype, self.columns, self.rows, self.inner, self.batch)
+
 
 class Plan(NamedTuple):
     """A prepared product: `multiply` takes the buffers of the result, of A and of B.
@@ -92,10 +96,10 @@ def arrange(a: Layout, b: Layout, out: Layout) -> tuple[Product, bool]:
     first = Factor(a.dtype, a.element_offset, across, along, a_steps)
     along, across = right.element_strides[-2:]
     second = Factor(b.dtype, b.element_offset, across, along, b_steps)
-    # A row and a column of results are the same memory, so the operands may change sides.
+    product = Product(first, second, out.dtype, rows, columns, inner, lengths)
     if (columns == 1 and first.across == 1 != first.along) or (rows == 1 and second.along == 1 != second.across):
-        return Product(second, first, out.dtype, columns, rows, inner, lengths), True
-    return Product(first, second, out.dtype, rows, columns, inner, lengths), False
+        return product.turned(), True
+    return product, False
 
 
 def batch_axes(rank: int) -> tuple[list[str], list[str], list[str]]:

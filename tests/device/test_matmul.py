@@ -109,6 +109,8 @@ def by_tile(a: Tensor, b: Tensor, tile: GroupTile, parts: int) -> np.ndarray:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = Tensor.empty((*batch, a.shape[-2], b.shape[-1]), np.result_type(a.dtype, b.dtype), a.device)
     product, swapped = arrange(a.layout, b.layout, out.layout)
+    if product.columns == 1:
+        product, swapped = product.turned(), not swapped
     plan = with_tile(product, tile, parts)
     left, right = (b, a) if swapped else (a, b)
     if plan.add is None:
@@ -132,6 +134,14 @@ def test_tiles_of_gpus_on_every_device(device: Device, tile: GroupTile, dtype: A
             a, x = operand((2, rows, inner), dtype, turned, 0, 1)
             b, y = operand((inner, columns), dtype, turned, 1, 2)
             assert_close(by_tile(a, b, tile, parts), x, y)
+
+
+def test_a_vector_may_stand_on_either_side() -> None:
+    """On GPUs one column of results is computed as one row."""
+    for turned in (False, True):
+        a, x = operand((70, 90), np.float32, turned, 0, 1)
+        b, y = operand((90, 1), np.float32, False, 0, 2)
+        assert_close(by_tile(a, b, tile_sizes._GROUPS[""][4][1], 1), x, y)
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
