@@ -22,7 +22,7 @@ from netcl.layout import Layout, Shape, broadcast_to, collapse
 
 _GROUP = 256  # work-items that sum together
 SHORTEST = 64  # rows below this length would leave most of a group idle
-_WIDTHS = {True: (1024, 256, SHORTEST), False: (256, SHORTEST)}  # of groups, on a CPU and elsewhere
+_WIDTHS = (1024, 256)
 
 
 class Term(NamedTuple):
@@ -61,6 +61,16 @@ class Result(NamedTuple):
     mean: bool = False
 
 
+class Groups(NamedTuple):
+    """What a device makes of work-groups: whether vectors are worth while within one work-item, and the largest group.
+
+    The first is so on CPUs, which take the work-items of a group one after another; GPUs take them all at once.
+    """
+
+    vectors: bool
+    largest: int
+
+
 class Grid(NamedTuple):
     """How elements fall into rows of equal length, and rows into groups of `width`: sums are of one group."""
 
@@ -76,7 +86,7 @@ class Grid(NamedTuple):
 
 def fuse(
     name: str, shape: Shape, inputs: Sequence[Input], lines: Sequence[Line], results: Sequence[Result],
-    *, cpu: bool, rows: int | None = None,
+    *, groups: Groups, rows: int | None = None,
 ) -> tuple[Launch, Grid]:  # fmt: skip
     """Return the kernel that computes `lines` for every element of `shape`, and how it walks them.
 
@@ -88,11 +98,11 @@ def fuse(
     """
     size = math.prod(shape)
     grid = Grid(rows, size // rows) if rows is not None else _choose(shape, [x.layout for x in inputs])
-    if not cpu or any(result.summed for result in results):
-        grid = grid._replace(width=_width(grid, cpu))
+    wide = not groups.vectors or any(result.summed for result in results)
+    grid = grid._replace(width=min(_width(grid) if wide else SHORTEST, groups.largest))
     reads = [_read(x.layout, shape, grid) for x in inputs]
     statics, declared, loads = _statics(shape, inputs, reads, grid, size if rows is None else grid.length)
-    source = _source(name, inputs, lines, results, (declared, loads), grid, cpu)
+    source = _source(name, inputs, lines, results, (declared, loads), grid, groups.vectors)
     tensors = [x for x in inputs if x.layout is not None]
     numbers = [x.dtype.type if x.dtype.kind != "b" else np.uint8 for x in inputs if x.layout is None]
     arg_types = (*[None] * (len(results) + len(tensors)), *numbers)
@@ -100,11 +110,11 @@ def fuse(
     return Launch(source, name, arg_types, statics, items, size, grid=(items,), local=(grid.width,)), grid
 
 
-def _width(grid: Grid, cpu: bool) -> int:
+def _width(grid: Grid) -> int:
     """Return the width of groups that wastes at most a quarter of their work, and leaves few sums to add."""
     if grid.rows == 1 and grid.length <= 256:
         return 256  # one launch for all: at this size that counts more than how well it is vectorised
-    return next((width for width in _WIDTHS[cpu] if grid.length >= 4 * width), SHORTEST)
+    return next((width for width in _WIDTHS if grid.length >= 4 * width), SHORTEST)
 
 
 def number(value: float, dtype: np.dtype) -> int | float:
@@ -182,7 +192,7 @@ def _statics(
 
 def _source(
     name: str, inputs: Sequence[Input], lines: Sequence[Line], results: Sequence[Result],
-    walk: tuple[list[str], list[str]], grid: Grid, cpu: bool,
+    walk: tuple[list[str], list[str]], grid: Grid, vectors: bool,
 ) -> str:  # fmt: skip
     declared, body = walk
     dtypes = {x.name: x.layout.dtype if x.layout is not None else x.dtype for x in inputs}
@@ -199,7 +209,7 @@ def _source(
     lines_of_c = [f"__local {t} sums{k}[{grid.width}] __attribute__((aligned(64)));" for k, _, t in summed]
     lines_of_c += [*_position(grid), *(_whole if grid.length >= grid.width else _tail)(body, summed, grid)]
     if summed:
-        lines_of_c += (_fold_vectors if cpu else _fold_halves)(summed, grid)
+        lines_of_c += (_fold_vectors if vectors and grid.width >= 16 else _fold_halves)(summed, grid)
     statements = "\n    ".join(lines_of_c)
     return f"""{preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]], statements)}
 __kernel __attribute__((reqd_work_group_size({grid.width}, 1, 1)))

@@ -15,7 +15,7 @@ from netcl import expr as ex
 from netcl import layout as lay
 from netcl.device import Device, Launch
 from netcl.kernels import reduce
-from netcl.kernels.fused import Grid, Input, Line, Result, Term, fuse, number
+from netcl.kernels.fused import Grid, Groups, Input, Line, Result, Term, fuse, number
 from netcl.kernels.source import Part
 from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import BOOL
@@ -103,10 +103,11 @@ class Program:
     def run(self, values: Sequence[Any]) -> Tensor:
         """Compute the result from tensors and numbers, in one launch and what is left to add of its sums."""
         device = _device(values)
-        key = (device.kind == "CPU", *_key(values))
+        groups = Groups(device.kind == "CPU", device.large_local_size)
+        key = (groups, *_key(values))
         found = self._plans.get(key)
         if found is None:
-            found = self._keep(key, self._forward(values, cpu=key[0]))
+            found = self._keep(key, self._forward(values, groups=groups))
         typed, plan = found
         out = typed.out
         if plan is None:
@@ -131,10 +132,11 @@ class Program:
         Shapes:  g as the result; each cotangent has the shape and dtype of its input
         """
         device = g.device
-        key = (device.kind == "CPU", *_key(values), g.layout, *wanted)
+        groups = Groups(device.kind == "CPU", device.large_local_size)
+        key = (groups, *_key(values), g.layout, *wanted)
         found = self._plans.get(key)
         if found is None:
-            found = self._keep(key, self._backward(g.layout, values, wanted, cpu=key[0]))
+            found = self._keep(key, self._backward(g.layout, values, wanted, groups=groups))
         plan, layouts = found
         buffers = [device.pool.allocate(layout.nbytes) for layout in layouts]
         if plan is not None:
@@ -200,19 +202,19 @@ class Program:
             out = lay.contiguous(total_shape(last.shape, axes, self.total.keepdims), last.dtype)
         return Typed(last.shape, works, [each.dtype for each in results], out, rows)
 
-    def _forward(self, values: Sequence[Any], *, cpu: bool) -> tuple[Typed, Plan | None]:
+    def _forward(self, values: Sequence[Any], *, groups: Groups) -> tuple[Typed, Plan | None]:
         typed = self.typed(values)
         if not math.prod(typed.shape):
             return typed, None
         inputs, lines = self._inputs(values, typed), self._lines(typed)
         total = self.total
         result = Result(lines[-1].name, total is not None, total is not None and total.kind == "mean")
-        return typed, self._fuse("fused", typed, inputs, lines, [result], cpu)
+        return typed, self._fuse("fused", typed, inputs, lines, [result], groups)
 
     def _fuse(
-        self, name: str, typed: Typed, inputs: list[Input], lines: list[Line], results: list[Result], cpu: bool
+        self, name: str, typed: Typed, inputs: list[Input], lines: list[Line], results: list[Result], groups: Groups
     ) -> Plan:
-        launch, grid = fuse(name, typed.shape, inputs, lines, results, cpu=cpu, rows=typed.rows)
+        launch, grid = fuse(name, typed.shape, inputs, lines, results, groups=groups, rows=typed.rows)
         numbers = {k: x.dtype for k, x in enumerate(inputs) if x.layout is None}
         return Plan(launch, grid, numbers, [k for k in range(len(inputs)) if k not in numbers])
 
@@ -254,7 +256,7 @@ class Program:
         return Term(e, typed.works[k], {name: names[name] for name in ex.variables(e)})
 
     def _backward(
-        self, g: Layout, values: Sequence[Any], wanted: Sequence[int], *, cpu: bool
+        self, g: Layout, values: Sequence[Any], wanted: Sequence[int], *, groups: Groups
     ) -> tuple[Plan | None, list[Layout]]:
         typed = self.typed(values)
         if not math.prod(typed.shape):
@@ -268,7 +270,7 @@ class Program:
         lines = [*self._lines(typed), *self._cotangents(values, typed, wanted)]
         size = math.prod(typed.shape)
         results = [Result(f"b{i}", summed=values[i].size == 1 and size > 1) for i in wanted]
-        plan = self._fuse("fused_vjp", typed, inputs, lines, results, cpu)
+        plan = self._fuse("fused_vjp", typed, inputs, lines, results, groups)
         sums = (1, plan.grid.rows * plan.grid.parts)
         layouts = []
         for i, result in zip(wanted, results, strict=True):

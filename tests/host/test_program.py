@@ -10,13 +10,14 @@ import pytest
 
 from netcl import layout as lay
 from netcl.expr import Num, parse
-from netcl.kernels.fused import SHORTEST, Grid, Input, Line, Result, Term, fuse
+from netcl.kernels.fused import SHORTEST, Grid, Groups, Input, Line, Result, Term, fuse
 from netcl.layout import Layout, Shape
 from netcl.ops import OPS
 from netcl.ops.program import Program, Step, Total, ghost, power, program
 
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
+CPU, GPU, SMALL = Groups(True, 1024), Groups(False, 256), Groups(True, 8)
 
 
 def layout(*shape: int) -> Layout:
@@ -28,12 +29,12 @@ def rows(*steps: tuple[Any, ...], inputs: int, total: Total | None = None) -> Pr
     return program(tuple(Step(row, tuple(step[1:])) for row, step in zip(found, steps, strict=True)), inputs, total)
 
 
-def source(shape: Shape, *layouts: Layout | None, summed: bool = False, cpu: bool = True) -> tuple[str, Grid, int]:
+def source(shape: Shape, *layouts: Layout | None, summed: bool = False, groups: Groups = CPU) -> tuple[str, Grid, int]:
     """The kernel of `a * b`, how it walks, and how many work-items it has."""
     inputs = [Input(f"x{k}", each, F32) for k, each in enumerate(layouts)]
     names = dict(zip("ab", (each.name for each in inputs), strict=False))
     term = Term(parse("a * b" if len(layouts) > 1 else "a * 2"), F32, names)
-    launch, grid = fuse("fused", shape, inputs, [Line("t0", [term], F32)], [Result("t0", summed)], cpu=cpu)
+    launch, grid = fuse("fused", shape, inputs, [Line("t0", [term], F32)], [Result("t0", summed)], groups=groups)
     assert launch.grid is not None
     return launch.program, grid, launch.grid[0]
 
@@ -86,13 +87,14 @@ def test_numbers_are_arguments() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (63,), (64,), (300,), (5000,), (3, 70), (1000, 100), (4, 1 << 14)])
-@pytest.mark.parametrize("cpu", [True, False])
+@pytest.mark.parametrize("groups", [CPU, GPU, SMALL])
 @pytest.mark.parametrize("summed", [True, False])
-def test_groups_cover_every_element_and_waste_little(shape: Shape, cpu: bool, summed: bool) -> None:
-    _, grid, items = source(shape, layout(*shape), layout(*shape), summed=summed, cpu=cpu)
+def test_groups_cover_every_element_and_waste_little(shape: Shape, groups: Groups, summed: bool) -> None:
+    _, grid, items = source(shape, layout(*shape), layout(*shape), summed=summed, groups=groups)
     size = math.prod(shape)
     assert grid.rows * grid.length == size
     assert grid.parts * grid.width >= grid.length > (grid.parts - 1) * grid.width
+    assert grid.width <= groups.largest
     assert items == grid.rows * grid.parts * grid.width <= max(1.3 * size, 256)
 
 
@@ -112,5 +114,5 @@ def test_rows_are_chosen_where_they_spare_the_arithmetic_of_coordinates() -> Non
 def test_sums_end_in_one_way_on_cpus_and_in_another_on_others() -> None:
     cpu, _, _ = source((5000,), layout(5000), layout(5000), summed=True)
     assert "float16" in cpu and cpu.count("barrier") == 1
-    gpu, _, _ = source((5000,), layout(5000), layout(5000), summed=True, cpu=False)
+    gpu, _, _ = source((5000,), layout(5000), layout(5000), summed=True, groups=GPU)
     assert "float16" not in gpu and "m /= 2" in gpu
