@@ -1,0 +1,339 @@
+"""What lesson 18 has students write: a layer on an op of their own, columns on one scale, and batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from netcl import autograd as ag
+from netcl.errors import ArgumentError
+from netcl.platforms import get_device
+from netcl.teach.answers import Function
+from netcl.teach.exercise import Exercise, Wrong
+from netcl.tensor import Tensor
+
+
+def _normal(rng: random.Random, shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+    count = int(np.prod(shape, dtype=int))
+    return np.array([rng.gauss(0, 1) for _ in range(count)], dtype).reshape(shape)
+
+
+# 18.op: dense(x, weight, bias)
+
+
+def _by_ops(x: Any) -> Any:
+    return (x + ag.sqrt(x * x + 4.0)) / 2.0
+
+
+def _with_rule(rule: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
+    """squareplus with a rule of (g, x, out), as an op of one's own."""
+
+    def op(x: Any) -> Any:
+        return ag.apply_op(_by_ops, lambda g, out: [rule(g, x.value, out)], x, once_differentiable=True)
+
+    return op
+
+
+_own = _with_rule(lambda g, x, out: g * out / ag.sqrt(x * x + 4.0))
+_of_max = _with_rule(lambda g, x, out: g * ag.astype(x > 0.0, x.dtype))
+_at_output = _with_rule(lambda g, x, out: g * (1.0 + out / ag.sqrt(out * out + 4.0)) / 2.0)
+
+
+def _dense(op: Callable[[Any], Any]) -> Callable[[Any], Callable[..., Any]]:
+    return lambda d: lambda x, weight, bias: op(x @ weight + bias)
+
+
+def _passed(f: Callable[..., Any], x: Tensor, weight: Tensor, bias: Tensor, g: Tensor) -> list[Any]:
+    leaves = [ag.tensor(value, requires_grad=True) for value in (x, weight, bias)]
+    out = f(*leaves)
+    if not isinstance(out, ag.Node):
+        raise ArgumentError(f"dense returned {type(out).__name__} for nodes; ops on nodes make a node")
+    ag.Tape().backward(out, g)
+    return [out.to_host(), str(out.dtype), *(None if leaf.grad is None else leaf.grad.to_host() for leaf in leaves)]
+
+
+def _dense_cases(rng: random.Random) -> list[tuple[Any, ...]]:
+    dtypes = (np.float32, np.float64) if get_device().has_fp64 else (np.float32,)
+    cases = []
+    for t in dtypes:
+        for n, k, m in ((4, 2, 3), (3, 3, 3), (1, 5, 2), (6, 1, 1), (17, 4, 8)):
+            shapes = ((n, k), (k, m), (m,), (n, m))
+            cases.append(tuple(_normal(rng, shape, t) for shape in shapes))
+    return cases
+
+
+OP = Exercise(
+    name="18.op", kind="build",
+    asks="dense(x, weight, bias): squareplus, your op, of the affine map, on nodes",
+    answer=Function(
+        _dense(_own), cases=_dense_cases, rtol=1e-4, atol=1e-5, tensors=True, call=_passed, seconds=60.0,
+        why="float32 products, summed in any order",
+    ),
+    right=(
+        _dense(_own),
+        _dense(_by_ops),
+        lambda d: lambda x, weight, bias: _own(ag.linear(x, weight, bias)),
+    ),
+    because="Value and all three gradients are right, in every shape and dtype that was tried.",
+    wrong=(
+        Wrong("the op left out", lambda d: lambda x, weight, bias: x @ weight + bias, (
+            "This is the affine map alone.",
+            "Without something that bends, any number of layers is one affine map.",
+            "Twice 3p + 1 is 3(3p + 1) + 1, a straight line again.",
+        )),
+        Wrong("bias after the op", lambda d: lambda x, weight, bias: _own(x @ weight) + bias, (
+            "Look at where the bias comes in.",
+            "The bias moves the place of the bend; so it is added before the op.",
+            "max(p, 0) + 7 bends at 0 whatever the 7 is; max(p + 7, 0) bends at −7.",
+        )),
+        Wrong("bias forgotten", lambda d: lambda x, weight, bias: _own(x @ weight), (
+            "One of the three arguments has no gradient.",
+            "A node gets a gradient only if the result was made from it.",
+            "x @ weight alone maps 0 to 0, whatever is learned.",
+        )),
+        Wrong("the rule of max(x, 0)", _dense(_of_max), (
+            "The values are right, the gradients are not: they are all or nothing.",
+            "squareplus is smooth; its slope lies between 0 and 1 everywhere.",
+            "Half a unit left of zero its slope is about 0.38, and not 0.",
+        )),
+        Wrong("slope taken at the output", _dense(_at_output), (
+            "The values are right. Your slopes are all above one half.",
+            "The local derivative belongs to the input of the op; the output is always positive.",
+            "At x = −40 the slope is near 0. At the output, near 0 as well, it would be one half.",
+        )),
+        Wrong("values instead of nodes", lambda d: lambda x, weight, bias: _own(x @ weight.value + bias), (
+            "The weight has no gradient.",
+            "`.value` is the tensor without its history; whoever goes on with it leaves the graph.",
+            "p.value * 7 is a number to the engine, and no gradient reaches p.",
+        )),
+        Wrong("the op twice", _dense(lambda x: _own(_own(x))), (
+            "Your values are too large, and never below one.",
+            "One layer has one bend: the op is applied once.",
+            "squareplus maps 0 to 1; applied again, 1 goes to about 1.62.",
+        )),
+    ),
+)  # fmt: skip
+
+
+# 18.standardise
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def _scaled(train: np.ndarray, test: np.ndarray) -> Pair:
+    mean, std = train.mean(axis=0), train.std(axis=0)
+    std = np.where(std > 0, std, 1)
+    return (train - mean) / std, (test - mean) / std
+
+
+def _scaled_by_loop(train: np.ndarray, test: np.ndarray) -> Pair:
+    a, b = np.array(train, float), np.array(test, float)
+    for j in range(a.shape[1]):
+        mean = a[:, j].sum() / len(a)
+        std = (((a[:, j] - mean) ** 2).sum() / len(a)) ** 0.5 or 1.0
+        b[:, j] = (b[:, j] - mean) / std
+        a[:, j] = (a[:, j] - mean) / std
+    return a, b
+
+
+def _safe(std: np.ndarray) -> np.ndarray:
+    return np.where(std > 0, std, 1)
+
+
+def _leaking(train: np.ndarray, test: np.ndarray) -> Pair:
+    both = np.concatenate((train, test))
+    mean, std = both.mean(axis=0), _safe(both.std(axis=0))
+    return (train - mean) / std, (test - mean) / std
+
+
+def _each_its_own(train: np.ndarray, test: np.ndarray) -> Pair:
+    return _scaled(train, train)[0], _scaled(test, test)[0]
+
+
+def _one_for_all(train: np.ndarray, test: np.ndarray) -> Pair:
+    mean, std = train.mean(), train.std()
+    return (train - mean) / std, (test - mean) / std
+
+
+def _by_variance(train: np.ndarray, test: np.ndarray) -> Pair:
+    mean, var = train.mean(axis=0), _safe(train.var(axis=0))
+    return (train - mean) / var, (test - mean) / var
+
+
+def _unguarded(train: np.ndarray, test: np.ndarray) -> Pair:
+    mean, std = train.mean(axis=0), train.std(axis=0)
+    return (train - mean) / std, (test - mean) / std
+
+
+def _centred(train: np.ndarray, test: np.ndarray) -> Pair:
+    mean = train.mean(axis=0)
+    return train - mean, test - mean
+
+
+def _by_rows(train: np.ndarray, test: np.ndarray) -> Pair:
+    def rows(x: np.ndarray) -> np.ndarray:
+        return (x - x.mean(axis=1, keepdims=True)) / _safe(x.std(axis=1, keepdims=True))
+
+    return rows(train), rows(test)
+
+
+def _standardise_cases(rng: random.Random) -> list[tuple[Any, ...]]:
+    cases = []
+    for n, m, k in ((6, 3, 2), (5, 5, 3), (8, 2, 4), (4, 4, 4), (9, 3, 5)):
+        train, test = _normal(rng, (n, k)) * 3 + 2, _normal(rng, (m, k)) * 5 - 1
+        train[:, -1] = 7  # a pixel that never changes
+        test[:, -1] = 7 + _normal(rng, (m,))
+        cases.append((train, test))
+    return cases
+
+
+STANDARDISE = Exercise(
+    name="18.standardise", kind="build",
+    asks="standardise(train, test): both arrays with every column on the scale of the training data",
+    answer=Function(
+        lambda d: _scaled, cases=_standardise_cases, rtol=1e-6, atol=1e-9, why="float64 on the host",
+    ),
+    right=(lambda d: _scaled, lambda d: _scaled_by_loop, lambda d: lambda a, b: list(_scaled(a, b))),
+    because="Mean and spread are learned from the training data alone, and then used on both.",
+    wrong=(
+        Wrong("statistics of all data", lambda d: _leaking, (
+            "Your training data change when the test data do.",
+            "Mean and spread are learned, too: from training data alone.",
+            "If one test example were 1000 larger, no training example might move.",
+        )),
+        Wrong("each by its own statistics", lambda d: _each_its_own, (
+            "The training data are right. The test data have been put on another scale.",
+            "The network expects test data in the units in which it has learned.",
+            "A single test example, scaled by its own mean, is 0 whatever it was.",
+        )),
+        Wrong("one scale for all columns", lambda d: _one_for_all, (
+            "Your columns still differ in mean and spread.",
+            "Each column has a mean and a spread of its own: go down the rows, axis 0.",
+            "Height in metres and income in euros have no common mean.",
+        )),
+        Wrong("divided by the variance", lambda d: _by_variance, (
+            "The spread of your columns is not one.",
+            "The standard deviation is the root of the variance, and has the units of the data.",
+            "A column of −10 and 10 has the deviation 10 and the variance 100.",
+        )),
+        Wrong("division by zero", lambda d: _unguarded, (
+            "There is a column that never changes in the training data.",
+            "Where the spread is zero, divide by one: the column becomes zero, and no NaN.",
+            "The corner pixel of every training image may be blank: spread zero.",
+        )),
+        Wrong("only centred", lambda d: _centred, (
+            "The means are zero now. And the spread?",
+            "Centred and divided: a step in any column then means as much.",
+            "A column from −1000 to 1000 drowns one from −0.001 to 0.001.",
+        )),
+        Wrong("rows for columns", lambda d: _by_rows, (
+            "You made every example its own scale.",
+            "A column is one feature over all examples: axis 0 disappears in its mean.",
+            "In a table of 50 people and 3 features there are 3 means.",
+        )),
+    ),
+)  # fmt: skip
+
+
+# 18.batches
+
+
+def _batches(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    order = rng.permutation(n)
+    return [order[i : i + size] for i in range(0, n, size)]
+
+
+def _generated(n: int, size: int, rng: np.random.Generator) -> Iterable[list[int]]:
+    order = np.arange(n)
+    rng.shuffle(order)
+    while len(order):
+        yield order[:size].tolist()
+        order = order[size:]
+
+
+def _in_order(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return [np.arange(i, min(i + size, n)) for i in range(0, n, size)]
+
+
+def _rest_dropped(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return [batch for batch in _batches(n, size, rng) if len(batch) == size]
+
+
+def _with_replacement(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    drawn = rng.integers(0, n, n)
+    return [drawn[i : i + size] for i in range(0, n, size)]
+
+
+def _always_the_same(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return _batches(n, size, np.random.default_rng(1))
+
+
+def _overlapping(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    order = rng.permutation(n)
+    return [order[i : i + size + 1] for i in range(0, n, size)]
+
+
+def _so_many(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return np.array_split(rng.permutation(n), size)
+
+
+def _dealt(f: Callable[..., Any], n: int, size: int) -> list[Any]:
+    """What two epochs of batches have in common with all right ones, and no number of theirs."""
+    rng = np.random.default_rng(18)
+    first, second = ([np.asarray(batch) for batch in f(n, size, rng)] for _ in range(2))
+    numbers, later = np.concatenate(first), np.concatenate(second)
+    return [
+        [len(batch) for batch in first],
+        np.array_equal(np.sort(numbers), np.arange(n)),
+        np.array_equal(np.sort(later), np.arange(n)),
+        np.array_equal(numbers, np.arange(n)),
+        np.array_equal(numbers, later),
+    ]
+
+
+def _batches_cases(rng: random.Random) -> list[tuple[Any, ...]]:
+    return [(23, 5), (100, 20), (64, 10), (40, 7), (51, 50)]
+
+
+BATCHES = Exercise(
+    name="18.batches", kind="build",
+    asks="batches(n, size, rng): the numbers 0 to n − 1 in random order, cut into arrays of `size`",
+    answer=Function(lambda d: _batches, cases=_batches_cases, call=_dealt, why="counts and yes or no: exact"),
+    right=(lambda d: _batches, lambda d: _generated, lambda d: lambda n, size, rng: iter(_batches(n, size, rng))),
+    because="Every example comes once an epoch, in an order that no two epochs share.",
+    wrong=(
+        Wrong("in order", lambda d: _in_order, (
+            "Your examples come in the order in which they lie.",
+            "Shuffle first, by the generator that is passed, and cut then.",
+            "If a file is sorted by class, each batch would see a single class.",
+        )),
+        Wrong("the rest dropped", lambda d: _rest_dropped, (
+            "Count your examples: some are missing.",
+            "The last batch may be shorter than the others; it belongs to the epoch, too.",
+            "103 examples in tens make ten full batches, and three examples more.",
+        )),
+        Wrong("drawn with replacement", lambda d: _with_replacement, (
+            "Some examples come twice in an epoch, and others not at all.",
+            "A permutation has each number once; independent draws do not.",
+            "Of many examples drawn independently as often, about a third never come.",
+        )),
+        Wrong("the same order every time", lambda d: _always_the_same, (
+            "Two epochs in a row come in the same order.",
+            "Use the generator that is passed: it goes on from where it was.",
+            "A generator made anew from the same seed begins again.",
+        )),
+        Wrong("one too many", lambda d: _overlapping, (
+            "Neighbouring batches share an example.",
+            "In Python the end of a slice is left out: order[i : i + size] has `size` entries.",
+            "order[0:10] ends with entry 9, and order[10:20] begins with entry 10.",
+        )),
+        Wrong("size taken for the number of batches", lambda d: _so_many, (
+            "How many batches do you make, and how long are they?",
+            "`size` is the length of a batch. How many there are follows from n.",
+            "1000 examples in batches of 10 make 100 batches.",
+        )),
+    ),
+)  # fmt: skip
