@@ -118,9 +118,9 @@ def _source(
             {" ".join(f"if (column + v + {i} < columns) to[{i}] = c.s{i};" for i in range(width))} \\
         }} \\
     }}
-__kernel __attribute__((reqd_work_group_size({tile.items}, 1, 1)))
-void tile(__global {t}* out, __global const {ctype(a)}* a, __global const {ctype(b)}* b,
-          {", ".join(f"const long {name}" for name in names)})
+__attribute__((reqd_work_group_size({tile.items}, 1, 1)))
+__kernel void tile(__global {t}* out, __global const {ctype(a)}* a, __global const {ctype(b)}* b,
+                   {", ".join(f"const long {name}" for name in names)})
 {{
     __local {vector} left[{left.size}], right[{right.size}];
     const int item = get_local_id(0);

@@ -58,13 +58,13 @@ def _run(device: Device, name: str, x: Operand, windows: Windows, fill: float, o
     buffer = device.pool.allocate(out.nbytes)
     if out.size:
         number = out.dtype.type(fill).item()
-        device.run(_prepare(name, x.layout, windows, out, device.kind == "CPU"), (buffer, x.buffer), (number,))
+        device.run(prepare(name, x.layout, windows, out, device.kind == "CPU"), (buffer, x.buffer), (number,))
     return buffer
 
 
 @lru_cache(maxsize=1024)
-def _prepare(name: str, x: Layout, windows: Windows, out: Layout, by_row: bool) -> Launch:
-    """Prepare a launch; on CPUs a work-item makes a whole row of the result, and divides once for it."""
+def prepare(name: str, x: Layout, windows: Windows, out: Layout, by_row: bool) -> Launch:
+    """Prepare a launch. `by_row`, for CPUs, a work-item makes a whole row of the result, and divides once for it."""
     arg_types = (None, None, out.dtype.type if out.dtype.kind != "b" else np.uint8)
     work = max(out.size, x.size)
     if not by_row:
@@ -73,7 +73,7 @@ def _prepare(name: str, x: Layout, windows: Windows, out: Layout, by_row: bool) 
         )
     grid = (out.shape[-2], out.size // math.prod(out.shape[-2:]))
     statics = (x.element_offset, out.size, *windows.numbers)
-    return Launch(_row_source(out.dtype), name, arg_types, statics, math.prod(grid), work, grid=grid)
+    return Launch(_row_source(out.dtype), f"{name}_row", arg_types, statics, math.prod(grid), work, grid=grid)
 
 
 def _parameters(t: str) -> str:
@@ -130,7 +130,7 @@ def _row_source(dtype: np.dtype) -> str:
     const long last = max(width > shift ? min((width - 1 - shift) / stride_w + 1, out_w) : 0, first);"""
     return f"""{preamble([dtype])}
 typedef {vector} loose __attribute__((aligned(sizeof({t}))));
-__kernel void unfold{_parameters(t)}
+__kernel void unfold_row{_parameters(t)}
 {{
     const long row = get_global_id(0), windows = get_global_id(1);
     const long q = windows % kernel_w, p = windows / kernel_w % kernel_h;
@@ -149,7 +149,7 @@ __kernel void unfold{_parameters(t)}
     for (; i < out_w; i++) to[i] = fill;
 }}
 
-__kernel void fold{_parameters(t)}
+__kernel void fold_row{_parameters(t)}
 {{
     const long h = get_global_id(0), plane = get_global_id(1);
     __global {t}* to = out + (plane * height + h) * width;

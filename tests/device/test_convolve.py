@@ -12,6 +12,7 @@ import pytest
 from netcl import autograd as ag
 from netcl.device import Device
 from netcl.kernels import convolve
+from netcl.kernels.unfold import Windows, prepare
 from netcl.tensor import Tensor
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -90,3 +91,26 @@ def test_infinity_stays_where_its_windows_are() -> None:
     assert np.array_equal(np.isinf(out[0, 0]), touched)
     assert not np.isnan(out).any()
     assert np.array_equal(~np.isfinite(of_filters[0]).all((1, 2)), np.arange(8) == 3)
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [((3, 3), (1, 1), (1, 1), (1, 1)), ((2, 5), (2, 3), (0, 4), (1, 1)), ((2, 3), (3, 1), (1, 2), (2, 3))],
+    ids=str,
+)
+def test_windows_by_row_and_by_element(
+    device: Device, settings: Any, by_row: bool, load_test: Callable[[str], ModuleType]
+) -> None:
+    """CPUs take a row at a time and GPUs an element: both here, whatever the device is."""
+    kernel, stride, padding, dilation = settings
+    array = np.random.default_rng(0).normal(size=(2, 9, 21)).astype(np.float32)
+    expect = load_test("test_structural.py").unfold(array, kernel, stride, padding, dilation, 0.5)
+    windows = Windows((9, 21), kernel, expect.shape[-2:], stride, padding, dilation)
+    x, out = Tensor.from_host(array), Tensor.empty(expect.shape, array.dtype, device)
+    device.run(prepare("unfold", x.layout, windows, out.layout, by_row), (out.buffer, x.buffer), (0.5,))
+    assert np.array_equal(out.to_host(), expect)
+    g, back = Tensor.from_host(expect), Tensor.empty(array.shape, array.dtype, device)
+    device.run(prepare("fold", g.layout, windows, back.layout, by_row), (back.buffer, g.buffer), (0.0,))
+    exact = load_test("test_structural.py").fold(expect, (9, 21), stride, padding, dilation)
+    assert np.allclose(back.to_host(), exact, atol=1e-5)

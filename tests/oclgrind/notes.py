@@ -3,7 +3,7 @@
 They are lines of fields with tabs between them, the first of which says what a line is:
 
     test    <bytes of the log when it began>    <its name>
-    kernel  <the module that launched it>       <its name>
+    kernel  <the module that its source is in>  <its name>
     access  <how an elementwise kernel reads or writes an operand>
     row     <an op's name>                      ran | never
 """

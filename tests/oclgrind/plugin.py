@@ -11,8 +11,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import notes
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -25,6 +27,7 @@ from netcl.kernels import elementwise
 from netcl.memory import MemoryStats, Pool
 from netcl.ops import OPS, Row
 
+KERNELS = notes.declared(Path(netcl.__file__).parent)
 EXAMPLES = 3  # of each property, where a test does not say how many it wants
 BUDGET = 100_000  # elements that one test may have interpreted, some 15 s worth; what needs more is skipped
 LAUNCH, ALLOCATION = 100, 30  # what they cost, as elements
@@ -158,18 +161,23 @@ class Watch:
         self.patch.setattr(netcl.device, "Pool", ExactPool)
         self.patch.setattr(Device, "fill", fill)
 
+    def _note_kernel(self, launcher: str, name: str) -> None:
+        """Note a kernel by the module that its source is in, which may be another than the one that launches it."""
+        homes = {module for module, each in KERNELS if each == name}
+        self.note("kernel", launcher if launcher in homes or len(homes) != 1 else homes.pop(), name)
+
     def _note_kernels(self) -> None:
         launch, run, source = Device.launch, Device.run, elementwise._source
 
         def noted_launch(
             device: Device, program: str, name: str, types: Any, size: int, args: Any, work: int, **more: Any
         ) -> Any:
-            self.note("kernel", sys._getframe(1).f_globals["__name__"], name)
+            self._note_kernel(sys._getframe(1).f_globals["__name__"], name)
             self.spend(LAUNCH + work)
             return launch(device, program, name, types, size, args, work, **more)
 
         def noted_run(device: Device, prepared: Launch, *args: Any) -> Any:
-            self.note("kernel", sys._getframe(1).f_globals["__name__"], prepared.name)
+            self._note_kernel(sys._getframe(1).f_globals["__name__"], prepared.name)
             self.spend(LAUNCH + prepared.work)
             return run(device, prepared, *args)
 
