@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -28,6 +29,8 @@ SEED = "seed"
 _PACKAGE = Path(__file__).resolve().parents[1]
 # The lessons link to docs/, so it is laid beside them.
 _PARTS = ("curriculum", "docs", "notebooks")
+# The instructor's guide has the answers, so it comes with the solutions alone.
+_GUIDE = re.compile(r"docs/teaching(\.md|/)")
 # Left behind by editors and by runs; never part of a lesson.
 _SKIPPED_SUFFIXES = {".pyc", ".tmp"}
 _SKIPPED_FOLDERS = {"__pycache__"}
@@ -86,9 +89,9 @@ class Laid:
 def course_files(solutions: bool = False, root: Path | None = None, lesson: str | None = None) -> dict[str, Path]:
     """Map the place of each file in the student's folder to the file that netcl ships.
 
-    With `solutions`, the full lessons are there once more, under `solutions/`. With a `lesson`, such as "6", no other
-    notebook is there. `root` is where the lessons lie; without it, inside the installed package, or beside it in a
-    checkout.
+    With `solutions`, the full lessons are there once more, under `solutions/`, and the instructor's guide is, too. With
+    a `lesson`, such as "6", no other notebook is there. `root` is where the lessons lie; without it, inside the
+    installed package, or beside it in a checkout.
 
     Raises:  ArgumentError if no lesson is there, or not the one that is asked for.
 
@@ -103,7 +106,7 @@ def course_files(solutions: bool = False, root: Path | None = None, lesson: str 
     for part in _PARTS:
         for path in sorted((root / part).rglob("*")):
             name = path.relative_to(root).as_posix()
-            if not path.is_file() or not _belongs(path.relative_to(root)):
+            if not path.is_file() or not _belongs(path.relative_to(root)) or (_GUIDE.match(name) and not solutions):
                 continue
             if name.startswith(f"curriculum/{STUDENT}/"):
                 files[f"curriculum/{path.name}"] = path
