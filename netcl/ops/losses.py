@@ -8,6 +8,7 @@ import numpy as np
 
 from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from netcl.kernels.short_rows import fits, run_rows
 from netcl.layout import Shape
 from netcl.ops.composite import composite
 from netcl.ops.elementwise import equal, sub, where
@@ -83,7 +84,16 @@ def cross_entropy(a: Tensor, labels: Tensor, axis: int = -1, reduction: str = "m
     """
     _check_reduction("cross_entropy", reduction)
     _check_labels("cross_entropy", a, labels, axis)
+    if fits([a.layout], lay.normalize_axes("cross_entropy", axis, a.ndim)) and _beside_it(labels, a):
+        layout = lay.contiguous(labels.shape, a.dtype)
+        each = Tensor(layout, run_rows(a.device, "cross_entropy", [a, labels], layout), a.device)
+        return _reduce(each, reduction)
     return _reduce(-sum(where(_hot(a, labels, axis), log_softmax(a, axis), 0.0), axis), reduction)
+
+
+def _beside_it(x: Tensor, a: Tensor) -> bool:
+    """Say whether a tensor lies on the device of `a`, without gaps."""
+    return x.device is a.device and x.layout.contiguous and x.layout.offset == 0
 
 
 def _surplus(a: Any, labels: Any, axis: int) -> Any:
@@ -94,6 +104,11 @@ def _surplus(a: Any, labels: Any, axis: int) -> Any:
 
 @cross_entropy.vjp("a", "G · (softmax({a}) − one-hot({labels}))")
 def _(g: Any, out: Any, a: Any, labels: Any, axis: int = -1, reduction: str = "mean") -> Any:
+    if type(g) is type(a) is type(labels) is Tensor and g.dtype == a.dtype and _beside_it(labels, a):
+        if _beside_it(g, a) and fits([a.layout], lay.normalize_axes("cross_entropy", axis, a.ndim)):
+            scale = 1.0 / labels.size if reduction == "mean" else 1.0
+            layout = lay.contiguous(a.shape, a.dtype)
+            return Tensor(layout, run_rows(a.device, "cross_entropy_vjp", [a, labels, g], layout, scale), a.device)
     return astype(_surplus(a, labels, axis) * _per_label(g, labels, a, axis, reduction), a.dtype)
 
 

@@ -11,6 +11,7 @@ from netcl import kernels
 from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from netcl.kernels.random import UNIFORM
+from netcl.kernels.short_rows import fits, run_rows
 from netcl.ops.composite import composite
 from netcl.ops.dtypes import FLOAT32
 from netcl.ops.elementwise import exp, greater_equal, log, sqrt, where
@@ -27,6 +28,17 @@ def _floating(a: Tensor) -> Tensor:
     return a if a.dtype.kind == "f" else astype(a, FLOAT32)
 
 
+def in_short_rows(name: str, axis: Any, *operands: Any, scale: float = 1.0) -> Tensor | None:
+    """Run a function of rows in one launch if it is for short rows (see kernels/short_rows.py) and plain tensors."""
+    if not all(type(x) is Tensor for x in operands):
+        return None
+    first = operands[0]
+    if not fits([x.layout for x in operands], lay.normalize_axes(name, axis, first.ndim)):
+        return None
+    layout = lay.contiguous(first.shape, first.dtype)
+    return Tensor(layout, run_rows(first.device, name, operands, layout, scale), first.device)
+
+
 def _less_max(a: Tensor, axis: Axis) -> Tensor:
     """Return a − max(a): exponentials of it do not overflow."""
     return a - amax(a, axis, True) if a.size else a
@@ -40,6 +52,8 @@ def softmax(a: Tensor, axis: Axis = -1) -> Tensor:
              ∂out_i/∂a_j = out_i (δ_ij − out_j), a symmetric matrix: VJP and JVP are one formula
     Shapes:  (*S) -> S
     """
+    if (short := in_short_rows("softmax", axis, a)) is not None:
+        return short
     e = exp(_less_max(_floating(a), axis))
     return e / sum(e, axis, True)
 
@@ -50,6 +64,8 @@ def _softmax_jacobian(v: Any, out: Any, axis: Axis) -> Any:
 
 @softmax.vjp("a", "{out} · (G − Σ {out} · G)")
 def _(g: Any, out: Any, a: Any, axis: Axis = -1) -> Any:
+    if (short := in_short_rows("softmax_vjp", axis, g, out)) is not None:
+        return short
     return astype(_softmax_jacobian(g, out, axis), a.dtype)
 
 
@@ -66,12 +82,16 @@ def log_softmax(a: Tensor, axis: Axis = -1) -> Tensor:
              ∂out_i/∂a_j = δ_ij − exp(out_j)
     Shapes:  (*S) -> S
     """
+    if (short := in_short_rows("log_softmax", axis, a)) is not None:
+        return short
     shifted = _less_max(_floating(a), axis)
     return shifted - log(sum(exp(shifted), axis, True))
 
 
 @log_softmax.vjp("a", "G − exp({out}) · Σ G")
 def _(g: Any, out: Any, a: Any, axis: Axis = -1) -> Any:
+    if (short := in_short_rows("log_softmax_vjp", axis, g, out)) is not None:
+        return short
     return astype(g - exp(out) * sum(g, axis, True), a.dtype)
 
 
@@ -88,6 +108,8 @@ def standardize(a: Tensor, axis: Axis = -1, eps: float = 1e-5) -> Tensor:
              ∂out_i/∂a_j = (δ_ij − 1/n − out_i out_j / n) / σ, a symmetric matrix: VJP and JVP are one formula
     Shapes:  (*S) -> S
     """
+    if (short := in_short_rows("standardize", axis, a, scale=eps)) is not None:
+        return short
     a = _floating(a)
     return (a - mean(a, axis, True)) * _inverse_deviation(a, axis, eps)
 
@@ -103,6 +125,8 @@ def _standardize_jacobian(v: Any, out: Any, a: Any, axis: Axis, eps: float) -> A
 
 @standardize.vjp("a", "(G − mean G − {out} · mean({out} · G)) / σ")
 def _(g: Any, out: Any, a: Any, axis: Axis = -1, eps: float = 1e-5) -> Any:
+    if (short := in_short_rows("standardize_vjp", axis, g, out, a, scale=eps)) is not None:
+        return short
     return astype(_standardize_jacobian(g, out, a, axis, eps), a.dtype)
 
 

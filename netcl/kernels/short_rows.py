@@ -1,0 +1,122 @@
+"""Functions of short rows in one launch: softmax and its kin, where several launches would cost more than the work.
+
+A work-item goes over one row, element by element. That is slower than the kernels of reductions and elementwise ops,
+which are vectorised, but a small problem is all launches: `fits` says where this way is the shorter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyopencl.tools import PooledBuffer
+
+from netcl.device import Device, Launch
+from netcl.kernels.source import ctype, preamble
+from netcl.layout import Layout, Shape
+
+_LONGEST = 256  # elements of a row
+_MOST = 1 << 15  # elements in all
+_GROUP = 16
+_TURNS = 16  # elements that are summed in turn, as in reductions
+
+# What each function does with a row of n elements. SUM(e) adds up e for all j.
+_TOP = "T top = a[0]; for (long j = 1; j < n; j++) top = (a[j] > top || a[j] != a[j]) ? a[j] : top;"
+_LOG_TOTAL = "SUM(total, EXP(a[j] - top)) const T log_total = LOG(total);"
+_MOMENTS = "SUM(sum, a[j]) const T mean = sum / n; SUM(square, (a[j] - mean) * (a[j] - mean))"
+
+
+class _Function(NamedTuple):
+    operands: tuple[str, ...]  # rows; `labels` has one integer for each, `each` one number (or one for all)
+    body: str
+    per_row: bool = False  # one result for each row, not for each element
+
+
+_FUNCTIONS = {
+    "softmax": _Function(("a",), f"{_TOP} SUM(total, EXP(a[j] - top)) EACH(EXP(a[j] - top) / total)"),
+    "softmax_vjp": _Function(("g", "y"), "SUM(dot, y[j] * g[j]) EACH(y[j] * (g[j] - dot))"),
+    "log_softmax": _Function(("a",), f"{_TOP} {_LOG_TOTAL} EACH((a[j] - top) - log_total)"),
+    "log_softmax_vjp": _Function(("g", "y"), "SUM(sum, g[j]) EACH(g[j] - EXP(y[j]) * sum)"),
+    "cross_entropy": _Function(("a", "labels"), f"{_TOP} {_LOG_TOTAL} out[k] = log_total - (a[label] - top);", True),
+    "cross_entropy_vjp": _Function(
+        ("a", "labels", "each"),
+        f"{_TOP} SUM(total, EXP(a[j] - top)) EACH((EXP(a[j] - top) / total - (j == label)) * (scale * *each))",
+    ),
+    "standardize": _Function(
+        ("a",), f"{_MOMENTS} const T scale_ = 1 / sqrt(square / n + scale); EACH((a[j] - mean) * scale_)"
+    ),
+    "standardize_vjp": _Function(
+        ("g", "y", "a"),
+        f"{_MOMENTS} const T scale_ = 1 / sqrt(square / n + scale);"
+        "SUM(all, g[j]) SUM(dot, y[j] * g[j]) EACH((g[j] - all / n - y[j] * (dot / n)) * scale_)",
+    ),
+}
+
+
+def fits(layouts: Sequence[Layout], axes: Shape) -> bool:
+    """Say whether operands of one shape are short rows along their last axis, without gaps, of one float dtype."""
+    first = layouts[0]
+    return (
+        first.dtype.kind == "f"
+        and axes == (first.ndim - 1,)
+        and 0 < first.size < _MOST
+        and first.shape[-1] <= _LONGEST
+        and all(x.contiguous and x.offset == 0 and x.shape == first.shape and x.dtype == first.dtype for x in layouts)
+    )
+
+
+def run_rows(device: Device, name: str, operands: Sequence[Any], out: Layout, scale: float = 1.0) -> PooledBuffer:
+    """Run a function on its operands' rows; return the buffer of the result, which has the layout `out`.
+
+    `scale` is the factor of cross_entropy_vjp, and what standardize adds to the variance.
+    """
+    rows = operands[0].layout
+    labels, each = None, 0
+    for operand_name, x in zip(_FUNCTIONS[name].operands, operands, strict=True):
+        if operand_name == "labels":
+            labels = x.layout
+        elif operand_name == "each":
+            each = int(x.layout.size > 1)
+    launch = _launch(name, rows.dtype, rows.size // rows.shape[-1], rows.shape[-1], labels and labels.dtype, each)
+    buffer = device.pool.allocate(out.nbytes)
+    device.run(launch, [buffer, *[x.buffer for x in operands]], [scale])
+    return buffer
+
+
+@lru_cache(maxsize=1024)
+def _launch(name: str, dtype: np.dtype, rows: int, n: int, labels: np.dtype | None, each: int) -> Launch:
+    groups = (rows + _GROUP - 1) // _GROUP * _GROUP
+    arg_types = (None,) * (1 + len(_FUNCTIONS[name].operands)) + (dtype.type,)
+    source = _source(name, dtype, labels)
+    return Launch(source, name, arg_types, (rows, n, each), 0, rows * n, grid=(groups,), local=(_GROUP,))
+
+
+@lru_cache(maxsize=64)
+def _source(name: str, dtype: np.dtype, labels: np.dtype | None) -> str:
+    function = _FUNCTIONS[name]
+    t = ctype(dtype)
+    own = "netcl_" if t == "float" else ""
+    parameters, moves = [f"__global {t}* out"], [] if function.per_row else ["out += k * n;"]
+    for operand in function.operands:
+        if operand == "labels" and labels is not None:
+            parameters.append(f"__global const {ctype(labels)}* labels")
+            moves.append("const long label = labels[k];")
+        else:
+            parameters.append(f"__global const {t}* {operand}")
+            moves.append(f"{operand} += k * {'step' if operand == 'each' else 'n'};")
+    body = function.body.replace("EXP(", f"{own}exp(").replace("LOG(", f"{own}log(")
+    return f"""{preamble([dtype], body)}
+#define T {t}
+#define EACH(e) for (long j = 0; j < n; j++) out[j] = e;
+#define SUM(name, e) T name = 0; for (long j = 0; j < n;) {{ T part = 0; \\
+        for (int turn = 0; turn < {_TURNS} && j < n; turn++, j++) part += e; name += part; }}
+__kernel void {name}({", ".join(parameters)}, const T scale, const long rows, const long n, const long step)
+{{
+    const long k = get_global_id(0);
+    if (k >= rows) return;
+    {" ".join(moves)}
+    {body}
+}}
+"""
