@@ -293,18 +293,15 @@ def _fold_vectors(summed: Summed, grid: Grid) -> list[str]:
             f"__local const {t}{wide}* wide{k} = (__local const {t}{wide}*)sums{k};",
             f"{t}{wide} total{k} = wide{k}[0];",
             f"for (int m = 1; m < {width // wide}; m++) total{k} += wide{k}[m];",
-            _scaled(k, result, _components(f"total{k}", 0, wide), t),
         ]
+        total = f"total{k}"
+        while wide > 2:
+            wide //= 2
+            blocks.append(f"const {t}{wide} total{k}_{wide} = {total}.lo + {total}.hi;")
+            total = f"total{k}_{wide}"
+        blocks.append(_scaled(k, result, f"({total}.x + {total}.y)", t))
     inner = "\n        ".join(blocks)
     return ["barrier(CLK_LOCAL_MEM_FENCE);", f"if (get_local_id(0) == 0) {{\n        {inner}\n    }}"]
-
-
-def _components(vector: str, first: int, count: int) -> str:
-    """The sum of some components of a vector, as a tree."""
-    if count == 1:
-        return f"{vector}.s{first:x}"
-    half = count // 2
-    return f"({_components(vector, first, half)} + {_components(vector, first + half, half)})"
 
 
 def _fold_halves(summed: Summed, grid: Grid) -> list[str]:
