@@ -120,7 +120,7 @@ class EdgeWriter:
         return structural_rule(op, arg, refs, child.attrs, ratio)
 
     def _numbers(self, child: Node, position: int, local: Expr, array: np.ndarray, comes: str = "") -> str:
-        """`upstream 4 × b = 3 → 12`, with the value of the local partial where it is not itself a number."""
+        """`upstream 4 × (b = 3) → 12`, with the value of the local partial where it is not itself a number."""
         comes = comes or f"upstream {number(float(self.backward.grads[child].flat[0]))}"
         result = number(float(array.flat[0]))
         text = _short(child, position, local)
@@ -129,7 +129,8 @@ class EdgeWriter:
         value = _scalar(child, position)
         if value is None:
             return f"{comes} × {text} → {result}"
-        return f"{comes} × {text} = {number(value)} → {result}"
+        bare = text[1:-1] if text == f"({to_text(local)})" else text
+        return f"{comes} × ({bare} = {number(value)}) → {result}"
 
 
 def _short(child: Node, position: int, local: Expr) -> str:

@@ -61,10 +61,10 @@ def table(root: Any, *, names: Mapping[Any, str] | None = None, most: int = _MOS
     backward pass of f = 4, from the loss back to the leaves
     <BLANKLINE>
     node    op    shape  value  ∂f/∂node  arrives from
-    ──────  ────  ─────  ─────  ────────  ─────────────────────────
+    ──────  ────  ─────  ─────  ────────  ───────────────────────────
     f = a²  mul   ()     4      1         seed 1
-    a       leaf  ()     2      4         f: upstream 1 × a = 2 → 2
-                                          f: upstream 1 × a = 2 → 2
+    a       leaf  ()     2      4         f: upstream 1 × (a = 2) → 2
+                                          f: upstream 1 × (a = 2) → 2
                                           2 + 2 = 4
                                           added into a.grad
     """

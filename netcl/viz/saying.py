@@ -88,16 +88,16 @@ def addition(was: ArrayView | None, contribution: ArrayView | None, now: ArrayVi
 
 
 def split_numbers(numbers: str) -> tuple[str, str, str, str]:
-    """`upstream 4 × b = 3 → 12` as upstream, local partial, its value and the result.
+    """`upstream 4 × (b = 3) → 12` as upstream, local partial, its value and the result.
 
-    >>> split_numbers("upstream 4 × b = 3 → 12"), split_numbers("upstream 1 × 1 → 1")
+    >>> split_numbers("upstream 4 × (b = 3) → 12"), split_numbers("upstream 1 × 1 → 1")
     (('4', 'b', '3', '12'), ('1', '1', '1', '1'))
     """
     body = numbers.removeprefix("upstream ")
     upstream, _, rest = body.partition(" × ")
     local, _, result = rest.rpartition(" → ")
     name, _, value = local.rpartition(" = ")
-    return upstream, name or value, value, result
+    return (upstream, name[1:], value[:-1], result) if name else (upstream, value, value, result)
 
 
 def _scalar(each: Edge, child: Card, target: Card) -> tuple[str, str]:

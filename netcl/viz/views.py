@@ -81,7 +81,7 @@ class Edge:
     child: int
     forward: str = ""  # × 3
     rule: str = ""  # ⊙ 2(x + 1); empty where no gradient flows
-    numbers: str = ""  # upstream 4 × b = 3 → 12
+    numbers: str = ""  # upstream 4 × (b = 3) → 12
     after: str = ""  # sum over axis 0
     contribution: ArrayView | None = None
     needs_grad: bool = True

@@ -87,8 +87,8 @@ def fork(calls: int = 1) -> tuple[Any, Any, Any]:
 def test_where_two_paths_meet_both_contributions_and_their_sum_are_shown() -> None:
     _, _, f = fork()
     view = viz.draw(f).view
-    assert edge(view, "a", "ab").numbers == "upstream 1 × b = 3 → 3"
-    assert edge(view, "a", "a²").numbers == "upstream 1 × 2a = 4 → 4"
+    assert edge(view, "a", "ab").numbers == "upstream 1 × (b = 3) → 3"
+    assert edge(view, "a", "a²").numbers == "upstream 1 × (2a = 4) → 4"
     assert slot(view, "a").total == "4 + 3 = 7"
     assert ex.to_text(ex.parse("2 * a + b")) == slot(view, "a").formula
     assert slot(view, "b").total == ""

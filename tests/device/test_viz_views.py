@@ -232,8 +232,8 @@ def test_tangents_of_scalars_are_written_with_their_numbers() -> None:
     f = a * b + a**2
     view = viz.draw(f, tangents={a: 1.0, b: 0.5}).view
     said = {view.card(e.parent).name + "→" + view.card(e.child).name: e.numbers for e in view.edges}
-    assert said["a→ab"] == "tangent 1 × b = 3 → 3" and said["b→ab"] == "tangent 0.5 × a = 2 → 1"
-    assert said["a→a²"] == "tangent 1 × 2a = 4 → 4"
+    assert said["a→ab"] == "tangent 1 × (b = 3) → 3" and said["b→ab"] == "tangent 0.5 × (a = 2) → 1"
+    assert said["a→a²"] == "tangent 1 × (2a = 4) → 4"
     assert card(view, "ab").slot.total == "3 + 1 = 4" and card(view, "a").caption == "ȧ"  # type: ignore[union-attr]
     still = viz.draw(f, tangents={b: 1.0}).view
     assert card(still, "a").slot.note == "stands still"  # type: ignore[union-attr]

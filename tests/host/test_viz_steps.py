@@ -47,9 +47,9 @@ def fork(names: str | list[str] = "abpqf") -> GraphView:
         card(4, "root", f, 10, 1),
     )  # fmt: skip
     edges = (
-        Edge(0, 0, 2, "× b", "× b", "upstream 1 × b = 3 → 3", "", number(3)),
-        Edge(1, 1, 2, "× a", "× a", "upstream 1 × a = 2 → 2", "", number(2)),
-        Edge(2, 0, 3, "( )²", "× 2a", "upstream 1 × 2a = 4 → 4", "", number(4)),
+        Edge(0, 0, 2, "× b", "× b", "upstream 1 × (b = 3) → 3", "", number(3)),
+        Edge(1, 1, 2, "× a", "× a", "upstream 1 × (a = 2) → 2", "", number(2)),
+        Edge(2, 0, 3, "( )²", "× 2a", "upstream 1 × (2a = 4) → 4", "", number(4)),
         Edge(3, 2, 4, "+ q", "× 1", "upstream 1 × 1 → 1", "", number(1)),
         Edge(4, 3, 4, "+ p", "× 1", "upstream 1 × 1 → 1", "", number(1)),
     )
@@ -131,7 +131,7 @@ def test_before_backward_there_is_nothing_to_step_through() -> None:
 
 
 def test_numbers_on_an_edge_are_read_apart() -> None:
-    assert split_numbers("upstream −2 × (1 − h²) = 0.5 → −1") == ("−2", "(1 − h²)", "0.5", "−1")
+    assert split_numbers("upstream −2 × (1 − h² = 0.5) → −1") == ("−2", "1 − h²", "0.5", "−1")
 
 
 # The picture
@@ -188,7 +188,7 @@ def test_the_ledger_tells_what_came_through_whom_and_what_will(steps: Passage) -
     assert "What has reached a (∂f/∂a)" in html
     rows = re.findall(r"<tr( class=\"\w+\")?><td>(\d)</td><td>(.*?)</td><td>(.*?)</td><td class=\"n\">(.*?)</td>", html)
     assert rows == [
-        (' class="now"', "3", "q", "1 × 2a = 4", "0 + 4 = 4"), (' class="later"', "4", "p", "× b", "not yet"),
+        (' class="now"', "3", "q", "1 × (2a = 4)", "0 + 4 = 4"), (' class="later"', "4", "p", "× b", "not yet"),
     ]  # fmt: skip
 
 
