@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -24,7 +23,7 @@ from netcl.viz.layout import TIME_LIMIT, NoLayoutError
 from netcl.viz.names import caller_frame
 from netcl.viz.page import page
 from netcl.viz.palette import theme as find_theme
-from netcl.viz.png import render
+from netcl.viz.png import bundled, render
 from netcl.viz.select import MOST_CARDS
 from netcl.viz.steps import passage
 from netcl.viz.tables import table
@@ -99,9 +98,7 @@ class Drawing:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         shown = {"image/svg+xml": self.svg, "text/plain": self.text}
-        if self.shows_png:
-            shown["image/png"] = base64.b64encode(self.png).decode("ascii")
-        return shown
+        return bundled(shown) if self.shows_png else shown
 
     def __repr__(self) -> str:
         return f"<Drawing of {self.view.name}: {len(self.view.cards)} cards, {len(self.view.edges)} edges>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from netcl.viz.exploring import Function, Ghost, Run
 from netcl.viz.guard import complaint, guarded
 from netcl.viz.knobs import Knobs
 from netcl.viz.names import caller_frame
+from netcl.viz.page import still
 from netcl.viz.palette import LIGHT
+from netcl.viz.png import bundled, render
 from netcl.viz.report import grid
 from netcl.viz.select import MOST_CARDS
 from netcl.viz.steady import Signature, Steady, changed, signature
@@ -44,8 +46,8 @@ class Explorer:
     no gradient of the user's is changed.
     """
 
-    def __init__(self, function: Function) -> None:
-        self.function, self.ghost = function, Ghost()
+    def __init__(self, function: Function, shows_png: bool = False) -> None:
+        self.function, self.ghost, self.shows_png = function, Ghost(), shows_png
         self._layouts: dict[Signature, Steady] = {}
         self._sampled: dict[Any, tuple[float, ...]] = {}  # losses along a slider, by where the others stand
         self._quiet = False
@@ -211,9 +213,12 @@ class Explorer:
     @property
     def svg(self) -> str:
         """The graph and the curve below it, as one SVG element."""
+        return self._drawn(LIGHT, Writer)
+
+    def _drawn(self, colours: Mapping[str, str], writer: type[Writer]) -> str:
         curve, before = self.curve, self.before
         below = curves.block(curve) if curve is not None else None
-        return self._layout().svg(self.run.view, before.view if before else None, LIGHT, Writer, below)
+        return self._layout().svg(self.run.view, before.view if before else None, colours, writer, below)
 
     @property
     def text(self) -> str:
@@ -229,22 +234,33 @@ class Explorer:
         return "\n".join([self.summary, "", *grid(titles, rows), "", *curve, table(self.run.view)])
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the picture (`.svg`) or the table (`.txt`) to a file, and return the path.
+        """Write the picture (`.svg`, `.png`), the table (`.txt`), or both (`.html`) to a file, and return the path.
 
         Raises:  ArgumentError if the ending is another
         """
         path = Path(path)
-        written = {".svg": "svg", ".txt": "text"}
+        written = {".svg": "svg", ".png": "png", ".html": "_page", ".txt": "text"}
         kind = written.get(path.suffix.lower())
         if kind is None:
-            raise ArgumentError(f"this is saved as .svg or .txt, not as {path.suffix or 'a file without ending'!r}")
-        path.write_text(getattr(self, kind) + "\n", encoding="utf-8", newline="\n")
+            raise ArgumentError(
+                f"this is saved as {', '.join(written)}, not as {path.suffix or 'a file without ending'!r}"
+            )
+        if kind == "png":
+            path.write_bytes(render(self.svg))
+        else:
+            path.write_text(getattr(self, kind) + "\n", encoding="utf-8", newline="\n")
         return path
+
+    @property
+    def _page(self) -> str:
+        picture = self._drawn(VARIABLES, VariableWriter)
+        return still(f"{self.run.view.name} at {self._at()}", picture, self.text)
 
     @property
     def static(self) -> dict[str, str]:
         """What is seen without a kernel."""
-        return {"image/svg+xml": self.svg, "text/plain": self.text}
+        shown = {"image/svg+xml": self.svg, "text/plain": self.text}
+        return bundled(shown) if self.shows_png else shown
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return {**(self.widget._repr_mimebundle_() or {}), "text/plain": repr(self)}
@@ -269,13 +285,14 @@ def _without(value: np.ndarray, at: tuple[int, ...]) -> np.ndarray:
     return rest
 
 
-def explore(f: Callable[..., Any], /, **leaves: Any) -> Explorer:
+def explore(f: Callable[..., Any], /, *, png: bool = False, **leaves: Any) -> Explorer:
     """Move the leaves of a function by sliders, and see what that does to its graph and to every gradient.
 
     A leaf is given as a number (its slider reaches around it), `(low, high)`, `(low, high, step)`, or an array: a small
     one has a slider for each entry, a large one is drawn anew from a seed. At each move `f` is called with nodes and
     its backward pass is run. The numbers before the move stay as a ghost; the curve shows the loss against one leaf,
-    and its tangent, which is the gradient.
+    and its tangent, which is the gradient. Nodes are called as in `f`. `png` stores the static picture as PNG too,
+    which a notebook shows that is not trusted.
 
     Raises:  ArgumentError if `f` does not return a scalar node that depends on a leaf, or a leaf is none of the above
 
@@ -288,4 +305,4 @@ def explore(f: Callable[..., Any], /, **leaves: Any) -> Explorer:
     'loss = 6 (before 4) at a = 2, b = 1.'
     """
     found = controls(leaves)
-    return Explorer(Function(f, found, caller_frame()))
+    return Explorer(Function(f, found, caller_frame()), png)

@@ -94,6 +94,20 @@ def page(frames: Frames, notes: tuple[str, ...] = ()) -> str:
 """
 
 
+def still(title: str, picture: str, text: str) -> str:
+    """A page with one picture, drawn in the variables of css.py, and what it says as text."""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{xml(title)}</title>{style(system=True)}<style>{_LOOK}</style></head>
+<body class="netcl-step"><main class="netcl-step"><h1>{xml(title)}</h1>
+{picture}
+<details><summary>The same as a table</summary>
+<pre style="overflow:auto" tabindex="0">{xml(text)}</pre></details>
+</main></body></html>
+"""
+
+
 def _below(frames: Frames, at: int) -> str:
     """What stands below the sentence, which is an element of its own so that screen readers speak it."""
     whole = panel(frames.passage, at)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import struct
+from collections.abc import Mapping
 from functools import lru_cache
 
 from netcl.errors import ArgumentError
@@ -32,6 +34,17 @@ def render(svg: str, zoom: float = ZOOM) -> bytes:
     if not _writes():
         raise ArgumentError("PNG pictures need a font on this system (DejaVu Sans, say); SVG uses those of its reader")
     return _bytes(svg, zoom)
+
+
+def bundled(shown: Mapping[str, str]) -> dict[str, str]:
+    """What a notebook shows, with its SVG as a PNG beside it for those that are not trusted.
+
+    Raises:  ArgumentError if the extra `png` is not installed
+
+    >>> sorted(bundled({"image/svg+xml": '<svg xmlns="http://www.w3.org/2000/svg" width="3" height="2"/>'}))
+    ['image/png', 'image/svg+xml']
+    """
+    return {**shown, "image/png": base64.b64encode(render(shown["image/svg+xml"])).decode("ascii")}
 
 
 def size(png: bytes) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from netcl.viz.layout import TIME_LIMIT
 from netcl.viz.names import caller_frame
 from netcl.viz.palette import LIGHT
 from netcl.viz.panels import panel
+from netcl.viz.png import bundled
 from netcl.viz.quiz import KINDS, Answer, Quiz
 from netcl.viz.replay import Replay, replay
 from netcl.viz.select import MOST_CARDS
@@ -43,8 +44,8 @@ class Stepper:
     held as long as the stepper is.
     """
 
-    def __init__(self, run: Replay, frames: Frames, quiz: Quiz | None = None) -> None:
-        self.run, self.frames, self.quiz = run, frames, quiz
+    def __init__(self, run: Replay, frames: Frames, quiz: Quiz | None = None, shows_png: bool = False) -> None:
+        self.run, self.frames, self.quiz, self.shows_png = run, frames, quiz, shows_png
         last = run.passage.last
         self.error, self.picture, self.below = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.first, self.back, self.next, self.last = (
@@ -182,16 +183,18 @@ class Stepper:
         if self.quiz is not None:
             picture = self.frames.svg(Look(0, unnumbered=True), LIGHT)
             said = f"backward pass of {self.run.view.name}, {self.run.passage.last} steps to predict"
-            return {"image/svg+xml": picture, "text/plain": f"{said}\n\n{self.run.passage.steps[0].sentence}"}
-        film = Filmstrip(self.run.passage, notes=self.run.notes)
-        return {"image/svg+xml": film.svg, "text/plain": film.text}
+            shown = {"image/svg+xml": picture, "text/plain": f"{said}\n\n{self.run.passage.steps[0].sentence}"}
+        else:
+            film = Filmstrip(self.run.passage, notes=self.run.notes)
+            shown = {"image/svg+xml": film.svg, "text/plain": film.text}
+        return bundled(shown) if self.shows_png else shown
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the pass to a file, in the format that its ending names, and return the path.
 
         `.html` is a page that steps through the pass by keyboard and needs no server and no network.
 
-        Raises:  ArgumentError if the ending is not .html, .svg, .txt or .dot
+        Raises:  ArgumentError if the ending is not .html, .svg, .png, .txt or .dot
         """
         return Filmstrip(self.run.passage, notes=self.run.notes).save(path)
 
@@ -216,13 +219,15 @@ def step(
     ask: Sequence[str] = KINDS,
     names: Mapping[Any, str] | None = None,
     direction: Direction = "auto",
+    png: bool = False,
     time_limit: float = TIME_LIMIT,
 ) -> Stepper:
     """Go through the backward pass of a node (or of a tape's last one) by hand: step 0 is the seed, then edge by edge.
 
     The pass is run again on a copy of the graph's records, from the seed of the last backward or from ones: nothing in
     the graph changes, and it need not have run. With `predict` each step is asked about before it is shown; `ask`
-    chooses among the questions: `"edge"`, `"shape"`, `"sign"`, `"entry"`.
+    chooses among the questions: `"edge"`, `"shape"`, `"sign"`, `"entry"`. `png` stores the static picture as PNG too,
+    which a notebook shows that is not trusted.
 
     Units:   `time_limit` in seconds; a layout that takes longer gives the steps in words
     Raises:  ArgumentError if `root` has no graph, or an argument is not one of the above; GraphError if it was released
@@ -245,4 +250,4 @@ def step(
         frames = Frames(run.passage, direction, time_limit)
         if not frames.too_wide or direction == "lr":
             break
-    return Stepper(run, frames, Quiz(run, ask) if predict else None)
+    return Stepper(run, frames, Quiz(run, ask) if predict else None, png)

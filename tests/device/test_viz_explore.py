@@ -16,6 +16,7 @@ from netcl import autograd as ag
 from netcl import viz
 from netcl.errors import ArgumentError
 from netcl.viz.explorer import Explorer
+from netcl.viz.text import xml
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -193,6 +194,9 @@ def test_what_notebooks_and_files_get(explorer: Explorer, tmp_path: Path) -> Non
     assert again.static == explorer.static
     assert "a     2      −2 to 6    4" in explorer.text
     ET.fromstring(explorer.save(tmp_path / "e.svg").read_text(encoding="utf-8"))
+    assert explorer.save(tmp_path / "e.png").read_bytes()[1:4] == b"PNG"
+    html = explorer.save(tmp_path / "e.html").read_text(encoding="utf-8")
+    assert "<svg" in html and "<script" not in html and xml(explorer.text) in html
     assert explorer.save(tmp_path / "e.txt").read_text(encoding="utf-8") == explorer.text + "\n"
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', explorer.svg)]
     match = re.search(r'width="([\d.]+)" height="[\d.]+" viewBox="0 0 ([\d.]+)', explorer.svg)

@@ -3,6 +3,7 @@ graph stays as it was. Widgets are driven by setting what their controls hold.""
 
 from __future__ import annotations
 
+import base64
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def card_key(run: Replay, name: str) -> int:
 def test_the_fork_step_by_step() -> None:
     steps = viz.step(fork()).run.passage.steps
     assert [step.rule for step in steps[1:]] == [
-        "upstream 1 × 1", "upstream 1 × 1", "upstream 1 × 2a = 4", "upstream 1 × b = 3", "upstream 1 × a = 2",
+        "upstream 1 × 1", "upstream 1 × 1", "upstream 1 × (2a = 4)", "upstream 1 × (b = 3)", "upstream 1 × (a = 2)",
     ]  # fmt: skip
     assert steps[4].sentence.endswith("1 × 3 = 3 is added to what ∂f/∂a holds: 4 + 3 = 7.".replace("∂f", "∂loss"))
     assert steps[4].source == "return a * b + a**2" and steps[4].place.startswith("test_viz_step.py, line ")
@@ -302,6 +303,14 @@ def test_a_leaf_alone_has_only_its_seed() -> None:
 
 
 # Files
+
+
+@pytest.mark.parametrize("predict", [False, True])
+def test_a_png_beside_the_static_picture_is_for_notebooks_that_are_not_trusted(predict: bool) -> None:
+    root = leaf(2.0) * 3.0
+    assert "image/png" not in viz.step(root, predict=predict).static
+    shown = viz.step(root, predict=predict, png=True).static
+    assert base64.b64decode(shown["image/png"])[1:4] == b"PNG" and shown["image/svg+xml"].startswith("<svg")
 
 
 def test_passes_are_saved_as_pages_and_pictures(tmp_path: Path) -> None:
