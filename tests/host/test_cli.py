@@ -213,3 +213,21 @@ def test_lab_into_a_file_is_one_line(tmp_path: Path) -> None:
     done = netcl_command("lab", "notes", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "netcl: notes is a file; name a folder to lay the course into\n"
+
+
+def test_lab_lays_and_opens_one_lesson_with_numbers_of_one_s_own(tmp_path: Path, jupyterlab: str) -> None:
+    options = ["--lesson", "6", "--seed", "Ada", "--no-browser"]
+    done = netcl_command("lab", *options, cwd=tmp_path, FIRST=jupyterlab)
+    folder, arguments = started(done)
+    assert arguments == ["--LabApp.default_url=/lab/tree/curriculum/06_reverse_mode.ipynb", "--no-browser"]
+    assert [path.name for path in folder.rglob("*.ipynb")] == ["06_reverse_mode.ipynb"]
+    assert "the numbers of the exercises are those of 'Ada'" in done.stdout
+    again = netcl_command("lab", *options, cwd=tmp_path, FIRST=jupyterlab)
+    assert started(again)[1] == arguments, "a lesson that was laid before is opened as well"
+
+
+def test_lab_says_which_lessons_there_are(tmp_path: Path) -> None:
+    done = netcl_command("lab", "--lesson", "99", "--no-start", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("netcl: there is no lesson '99'; the lessons are 00, 01, ")
+    assert list(tmp_path.iterdir()) == []
