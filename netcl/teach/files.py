@@ -21,7 +21,14 @@ def course_folder(start: Path | None = None) -> Path | None:
         here = (start or Path.cwd()).resolve()
     except OSError:  # the folder was deleted under a running notebook
         return None
-    return next((folder for folder in (here, *here.parents) if (folder / RECORD).is_file()), None)
+    return next((folder for folder in (here, *here.parents) if _is_course(folder)), None)
+
+
+def _is_course(folder: Path) -> bool:
+    try:
+        return (folder / RECORD).is_file()
+    except OSError:  # a folder above that may not be looked into
+        return False
 
 
 def write_whole(path: Path, data: bytes) -> None:

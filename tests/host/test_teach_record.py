@@ -154,6 +154,17 @@ def test_a_record_that_cannot_be_read_means_the_default_seed(course: Path) -> No
         assert record.seed() == "0"
 
 
+def test_a_folder_above_that_may_not_be_looked_into_is_no_course(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files.Path, "is_file", forbidden)
+    assert files.course_folder() is None
+
+
 def test_a_folder_that_was_deleted_is_no_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone() -> Path:
         raise FileNotFoundError(2, "No such file or directory")
