@@ -79,33 +79,38 @@ def _marked(line: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", xml(line))
 
 
-def check(name: str, answer: Any = ...) -> Result:
+def check(name: str | Exercise, answer: Any = ...) -> Result:
     """Say whether an answer is right; if not, give a hint, and a further one when the same mistake comes back.
 
-    Whatever the answer is, nothing is raised because of it. The student's folder keeps what is done.
+    Whatever the answer is, nothing is raised because of it. The student's folder keeps what is done. In place of a name
+    stands an exercise of your own, if you have one (`notebooks/teaching_with_netcl.ipynb`).
 
     Raises:  ArgumentError if there is no exercise of this name
     """
-    exercise = exercises.find(name)
+    exercise = _found(name)
     verdict = judge(exercise, answer, record.seed())
-    unkept = record.note(name, verdict.state, verdict.rule.rule if verdict.rule else None)
+    unkept = record.note(exercise.name, verdict.state, verdict.rule.rule if verdict.rule else None)
     return _told(exercise, verdict, unkept)
 
 
-def right(name: str, answer: Any = ...) -> bool:
+def right(name: str | Exercise, answer: Any = ...) -> bool:
     """Whether an answer is right, without a word and without counting as a try.
 
     Raises:  ArgumentError if there is no exercise of this name
     """
-    return judge(exercises.find(name), answer, record.seed()).state == "right"
+    return judge(_found(name), answer, record.seed()).state == "right"
 
 
-def given(name: str) -> SimpleNamespace:
+def given(name: str | Exercise) -> SimpleNamespace:
     """The numbers of an exercise, as attributes; they differ by the seed that the course was laid with.
 
     Raises:  ArgumentError if there is no exercise of this name
     """
-    return exercises.find(name).given(record.seed())
+    return _found(name).given(record.seed())
+
+
+def _found(name: str | Exercise) -> Exercise:
+    return name if isinstance(name, Exercise) else exercises.find(name)
 
 
 def forget() -> None:
