@@ -4,8 +4,8 @@ Two operands are multiplied and summed over an index k, as in a matrix product. 
 operand its own steps along them. A convolution is that too: along k = (channel, row, column of a window) its image has
 the steps of the image's own axes, and no window has to be copied out.
 
-The last tile of a row or column is moved back to end at the edge: it computes some elements once more, to the same
-bits, and the kernel never has to ask where the result ends.
+The last tile of a row or column is moved back to end at the edge, so that the loop over k never has to ask where an
+operand ends. It computes some elements once more, and writes those that are its own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from netcl.kernels.source import coordinates, ctype, dot, preamble
 from netcl.kernels.tile_sizes import item_tile
 
 _MULTIPLICATIONS_PER_ELEMENT = 64
+_INDENT = "\n        "
 _UNROLLED = 8  # the longest last axis of k, over windows, that is written out
 
 
@@ -125,7 +126,7 @@ def _source(
     loads = " ".join(f"const {vector} b{v} = *(__global const {loaded}*)(right + {v * width});" for v in across)
     # `c + a * b` contracts into one fused instruction; OpenCL's fma() would be a call. Every accumulator is a variable,
     # so that all stay in registers.
-    sums = "\n        ".join(
+    sums = _INDENT.join(
         f"{{ const {t} x = left[{r}{'' if packed_a else ' * ai'}]; "
         + " ".join(f"c{r}_{v} += x * b{v};" for v in across) + " }"
         for r in rows
@@ -148,9 +149,27 @@ __kernel void contract(__global {t}* out, __global const {t}* a, __global const 
     {zeros}
     {_loops(inmost, depth, unrolled)}
     __global {t}* to = out + {dot("batch", out_steps)} + row * oi + column;
-    {" ".join(f"*(__global loose*)(to + {r} * oi + {v * width}) = c{r}_{v};" for r in rows for v in across)}
+    const long own_row = down * {height} - row, own_column = over * {side} - column;
+    {_stores(t, height, vectors, width)}
 }}
 """
+
+
+def _stores(t: str, height: int, vectors: int, width: int) -> str:
+    """Write the lines that write a tile's own elements: all its columns, but where it was moved back."""
+    whole, parts = [], []
+    for r in range(height):
+        row = " ".join(f"*(__global loose*)(to + {r} * oi + {v * width}) = c{r}_{v};" for v in range(vectors))
+        whole.append(f"if (own_row <= {r}) {{ {row} }}")
+        line = " ".join(f"*(loose*)(line + {v * width}) = c{r}_{v};" for v in range(vectors))
+        rest = f"for (long i = own_column; i < {vectors * width}; i++) to[{r} * oi + i] = line[i];"
+        parts.append(f"if (own_row <= {r}) {{ {line} {rest} }}")
+    return f"""if (!own_column) {{
+        {_INDENT.join(whole)}
+    }} else {{
+        {t} line[{vectors * width}];
+        {_INDENT.join(parts)}
+    }}"""
 
 
 def _loops(inmost: str, depth: int, unrolled: int) -> str:

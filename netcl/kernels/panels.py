@@ -148,8 +148,9 @@ def _turn_blocks(dtype: np.dtype, side: int, width: int) -> str:
         fresh = [f"{name}_{step}" for name in names]
         for i in (i for i in range(width) if not i & step):
             for target, first in ((i, 0), (i + step, step)):
-                lanes = ["".join(f"{lane:x}" for lane in range(at, at + step)) for at in range(first, width, 2 * step)]
-                parts = ", ".join(f"{names[i]}.s{each}, {names[i + step]}.s{each}" for each in lanes)
+                lanes = [range(at, at + step) for at in range(first, width, 2 * step)]
+                # Lane by lane: Oclgrind 19.10 dies of vectors put together from parts of vectors.
+                parts = ", ".join(f"{names[each]}.s{lane:x}" for run in lanes for each in (i, i + step) for lane in run)
                 exchanges.append(f"const {t} {fresh[target]} = ({t})({parts});")
         names, step = fresh, step // 2
     loads = " ".join(f"const {t} x{i} = *(__global const loose*)(from + (j + {i}) * across + k);" for i in range(width))
@@ -194,13 +195,13 @@ def _dots_source(dtype: np.dtype, height: int, width: int, rank: int) -> str:
         + [f"{t} sum{r} = c{r}_1;" for r in rows]
     )  # fmt: skip
     tail = " ".join(f"sum{r} += left[{r} * ai + k] * right[k];" for r in rows)
-    stores = " ".join(f"to[{r}] = sum{r};" for r in rows)
+    stores = " ".join(f"if (own <= {r}) to[{r}] = sum{r};" for r in rows)
     return f"""{preamble([dtype], contract=True)}
 {loose_vector(t, width)}
 __kernel void dots(__global {t}* out, __global const {t}* a, __global const {t}* b,
                    {", ".join(f"const long {name}" for name in names)})
 {{
-    const long row = min((long)get_global_id(0) * {height}, rows - {height});
+    const long row = min((long)get_global_id(0) * {height}, rows - {height}), own = get_global_id(0) * {height} - row;
     const long matrix = get_global_id(1);
     {coordinates("matrix", lengths)}
     __global const {t}* left = a + ao + {dot("matrix", a_steps)} + row * ai;
