@@ -10,6 +10,7 @@ from typing import Literal
 from netcl.viz.cards import LEAST, ROOMY, SMALL, TIGHT, CardParts, Form, Limits, compose, measure
 from netcl.viz.labels import level, upright
 from netcl.viz.layout import PASSING, SEPARATION, TIME_LIMIT, Laid, NoLayoutError, layer, place
+from netcl.viz.progress import progress
 from netcl.viz.shapes import Arrow, Block, Line, Placed, Rect, Shape, Text, ink
 from netcl.viz.stubs import LONGEST, stubbed
 from netcl.viz.text import shorten, width
@@ -79,7 +80,7 @@ def arrange(
     ends = time.monotonic() + time_limit
     stubs = stubs and len(view.cards) > _CROWD
     best: Scene | None = None
-    for plan in (*_plans(view, direction), *_pressed(len(view.cards))):
+    for plan in progress((*_plans(view, direction), *_pressed(len(view.cards))), "layouts tried"):
         if best is not None and (time.monotonic() > ends or (direction == "lr" and plan.upright)):
             return best
         try:

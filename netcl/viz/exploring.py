@@ -19,6 +19,7 @@ from netcl.viz.backward import gradient
 from netcl.viz.controls import Control
 from netcl.viz.graph import read
 from netcl.viz.names import find_names, scopes
+from netcl.viz.progress import progress
 from netcl.viz.replay import copied
 from netcl.viz.select import MOST_CARDS
 from netcl.viz.text import clean
@@ -96,7 +97,7 @@ class Function:
     def losses(self, name: str, at: tuple[int, ...], xs: Sequence[float], values: Values) -> tuple[float, ...]:
         """The loss at other values of one entry; NaN where the function raises."""
         found = []
-        for x in xs:
+        for x in progress(xs, "points of the curve", len(xs)):
             moved = {key: value.copy() for key, value in values.items()}
             moved[name][at] = x
             try:

@@ -14,6 +14,7 @@ from netcl.tensor import Tensor
 from netcl.viz.backward import operands_of
 from netcl.viz.names import caller_frame, scopes
 from netcl.viz.naming import Naming
+from netcl.viz.progress import progress
 from netcl.viz.report import Report, amount, grid, thousands
 from netcl.viz.rerun import Quiet, pull, rerun
 from netcl.viz.text import clip
@@ -113,14 +114,14 @@ def kernels(
     naming = Naming(order[-_MOST_NODES:], root, names, scopes(caller_frame()))
     nodes = [node for node in ([root] if alone else order[-_MOST_NODES:]) if node.grad_fn is not None]
     keeper = _Sources()
-    rows = []
+    runs: list[tuple[Node, str, Callable[[Node], Any]]] = [(node, "forward", rerun) for node in nodes]
+    if backward:
+        runs += [(node, "backward", pull) for node in reversed(nodes) if not node.released]
     with Quiet():
-        for node in nodes:
-            rows.append(_row(node, "forward", naming, keeper, rerun, repeat if time else 0))
-        if backward:
-            for node in reversed(nodes):
-                if not node.released:
-                    rows.append(_row(node, "backward", naming, keeper, pull, repeat if time else 0))
+        rows = [
+            _row(node, lane, naming, keeper, action, repeat if time else 0)
+            for node, lane, action in progress(runs, "kernels", len(runs))
+        ]
     left_out = 0 if alone else len(order) - len(order[-_MOST_NODES:])
     return Kernels(naming.names[root], tuple(rows), dict(keeper.sources), left_out)
 

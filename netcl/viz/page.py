@@ -8,6 +8,7 @@ import re
 from netcl.viz.css import VARIABLES, VariableWriter, style
 from netcl.viz.frames import Frames, Look
 from netcl.viz.panels import panel
+from netcl.viz.progress import progress
 from netcl.viz.text import clean, xml
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"  # nothing from any network
@@ -119,7 +120,7 @@ def _data(frames: Frames) -> str:
     """The frames as JSON: every group of elements once for each of its forms, and which form each step shows."""
     opening, chosen = [], []
     forms: list[dict[str, int]] = []
-    for step in frames.passage.steps:
+    for step in progress(frames.passage.steps, "steps", len(frames.passage.steps)):
         start, chunks = frames.chunks(Look(step.number), VARIABLES, VariableWriter)
         forms = forms or [{} for _ in chunks]
         opening.append(start)

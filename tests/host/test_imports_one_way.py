@@ -28,6 +28,7 @@ NETCL_INSIDE = {
 }
 OTHERS_INSIDE = {
     "IPython": "there only in notebooks",
+    "tqdm": "it imports much, asyncio among it, which short work can do without",
     "nbformat": "comes with JupyterLab; netcl works without it",
     "nbgrader": "makes the students' copies, in a checkout with the extra `dev`",
     "traitlets": "comes with nbgrader, which is configured by it",
