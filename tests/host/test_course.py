@@ -247,6 +247,7 @@ def test_netcl_ships_the_quickstart_and_the_lesson_on_reverse_mode() -> None:
     files = course.course_files()
     assert QUICK in files
     assert any(name.startswith("curriculum/06") for name in files)
+    assert "curriculum/data/digits.npz" in files and "solutions/data/digits.npz" in course.course_files(solutions=True)
     assert all(json.loads(path.read_text(encoding="utf-8"))["nbformat"] == 4 for path in notebooks(files))
 
 
