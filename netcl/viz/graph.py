@@ -48,13 +48,14 @@ def read(
         nodes = [node for node in nodes if node is not main] + [main]
     naming = Naming(nodes, main, names, scopes(frame)) if around is not None else None
     centre = main if around is None else find(around, nodes, naming)
-    chosen = nearby(nodes, centre, distance) if around is not None else _choose(nodes, main, most, fold)
+    chosen = nearby(nodes, centre, distance) if around is not None else choose(nodes, main, most, fold)
     naming = naming or Naming(chosen.shown, main, names, scopes(frame))
     moving = Tangents(nodes, tangents) if tangents is not None else None
     return _Reader(main, centre, chosen, naming, source if isinstance(source, Tape) else None, moving).read()
 
 
-def _choose(nodes: Sequence[Node], main: Node, most: int, fold: Any) -> Selection:
+def choose(nodes: Sequence[Node], main: Node, most: int, fold: Any) -> Selection:
+    """What of the nodes, in order of creation and with the loss last, is shown by itself, and what folded."""
     if fold is False:
         return select(nodes, len(nodes))
     if fold is None or (fold == "auto" and len(nodes) <= most):

@@ -16,11 +16,13 @@ from netcl.errors import ArgumentError
 from netcl.ops import OPS
 from netcl.tensor import Tensor
 from netcl.viz.backward import gradient, operands_of
-from netcl.viz.graph import read
+from netcl.viz.graph import choose, read
 from netcl.viz.names import find_names, scopes
-from netcl.viz.select import MOST_CARDS, Selection, select
+from netcl.viz.select import MOST_CARDS, Selection
 from netcl.viz.steps import Passage, passage
 from netcl.viz.views import Edge, GraphView
+
+_FEWEST = 3  # ops that must be left to step through for parts of the model to be folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,12 @@ def replay(
         name = known.get(node) or node.name or found.get(id(node))
         if name:
             known[copy] = name
-    view = read(root, known, frame, most)
-    chosen = select(build_topo(root), most)
-    return _put_together(view, root, chosen, _notes(copies))
+    nodes = sorted(copies.values(), key=lambda node: (node is root, node.index))
+    fold = "auto"
+    if sum(node.grad_fn is not None for node in choose(nodes, root, most, fold).shown) < _FEWEST:
+        fold = None
+    view = read(root, known, frame, most, fold=fold)
+    return _put_together(view, root, choose(nodes, root, most, fold), _notes(copies))
 
 
 def _root(source: Any) -> Node:
@@ -97,6 +102,7 @@ def copied(root: Node) -> dict[Node, Node]:
             operands=tuple(copies.get(x, x) if isinstance(x, Node) else x for x in node.operands),
             attrs=node.attrs,
             site=node.site,
+            scope=node.scope,
             index=node.index,
         )
     return copies

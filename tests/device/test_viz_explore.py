@@ -61,7 +61,7 @@ def test_the_numbers_are_those_of_the_function(explorer: Explorer) -> None:
     assert explorer.summary == "fork = 10.5 (before 9) at a = 3, b = 0.5."
     names = [card.title for card in explorer.run.view.cards]
     assert names == ["a", "b", "product = ab", "a²", "fork = product + a²"]
-    for text in ("2a + b", "before 6", "10.5", "1 × b = 0.5", "6 + 0.5 = 6.5"):
+    for text in ("2a + b", "before 6", "10.5", "1 × (b = 0.5)", "6 + 0.5 = 6.5"):
         assert text in explorer.picture.value
     assert ">before 3<" not in explorer.picture.value  # a did not move since
 

@@ -305,6 +305,32 @@ def test_a_leaf_alone_has_only_its_seed() -> None:
 # Files
 
 
+def test_what_repeats_is_folded_in_a_long_pass() -> None:
+    h = state = leaf([[1.0, -1.0]], name="state")
+    W = leaf([[0.5, 0.0], [0.0, 0.5]], name="W")
+    for _ in range(40):
+        h = ag.tanh(h @ W + state)
+    total = h.sum()
+    total.backward()
+    stepper = viz.step(total)
+    folds = [card for card in stepper.run.view.cards if card.kind == "fold"]
+    assert len(folds) == 1 and "39" in folds[0].title
+    shown = {card.name: card.key for card in stepper.run.view.cards if card.kind == "leaf"}
+    for x in (state, W):  # the steps add up to the whole gradient
+        last = stepper.run.passage.ledger(shown[x.name], stepper.run.passage.last)[-1]
+        assert last.more == 0 and last.now is not None
+        assert np.allclose(last.now.numbers, x.grad.to_host(), rtol=1e-6)
+
+
+def test_a_pass_of_nothing_but_folded_parts_is_cut_to_its_end() -> None:
+    x = leaf(np.ones((2, 2)), name="x")
+    out = x
+    for k in range(40):
+        with viz.scope(f"layer {k}"):
+            out = ag.tanh(out * 2.0)
+    assert viz.step(out.sum()).run.passage.last > 10
+
+
 @pytest.mark.parametrize("predict", [False, True])
 def test_a_png_beside_the_static_picture_is_for_notebooks_that_are_not_trusted(predict: bool) -> None:
     root = leaf(2.0) * 3.0
