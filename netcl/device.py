@@ -114,6 +114,9 @@ class Device:
         self.large_local_size = min(LARGEST_GROUP, first.max_work_group_size) if self.kind == "CPU" else self.local_size
         # On an H200, four elements for each work-item add 2²⁸ numbers at 4,330 GB/s, where one adds them at 3,470.
         self.per_item = 4 if self.kind == "GPU" else 1
+        # Without it a GPU may divide to 2.5 units in the last place, and NumPy's results are not its own.
+        rounds = first.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        self._rounding = " -cl-fp32-correctly-rounded-divide-sqrt" if self.kind == "GPU" and rounds else ""
         self.lock = threading.RLock()  # re-entrant: a finaliser may launch work while this thread holds it
         self._acquire, self._release = self.lock.acquire, self.lock.release
         self._threads = threading.local()
@@ -321,7 +324,7 @@ class Device:
                 try:
                     # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive. No
                     # warnings: an op's C is right for floats and idle for integers (`a != a`): no news to users.
-                    options = f"-w -cl-kernel-arg-info -DNETCL_PER_ITEM={self.per_item}"
+                    options = f"-w -cl-kernel-arg-info -DNETCL_PER_ITEM={self.per_item}{self._rounding}"
                     with pocl.build_lock(), warnings.catch_warnings():
                         # NVIDIA's compiler reports what it did, and Intel's that it was done, as pyopencl's warnings.
                         warnings.simplefilter("ignore", cl.CompilerWarning)

@@ -10,7 +10,7 @@ import numpy as np
 from netcl.autograd.binary import operator, reflected
 from netcl.autograd.pullback import NO_ATTRS
 from netcl.autograd.record import record
-from netcl.errors import DTypeError
+from netcl.errors import DTypeError, GraphError
 from netcl.methods import ArrayMethods
 from netcl.ops import COMPOSITES, OPS, Row
 from netcl.ops.indexing import frozen
@@ -82,6 +82,13 @@ def _permuted() -> Callable[..., Any]:
     return permuted
 
 
+def _backward(self: Any, grad: Any = None) -> None:
+    raise GraphError(
+        f"backward needs a loss that requires grad, but this {type(self).__name__} of shape {self.shape} has no graph: "
+        "no input of it was made with requires_grad=True, or it was computed under no_grad or detached"
+    )
+
+
 def _getitem(self: Any, key: Any) -> Any:
     return OPS["getitem"](self, frozen(key))
 
@@ -115,6 +122,7 @@ def _attach_all() -> None:
         setattr(ArrayMethods, name, COMPOSITES[name])  # the functions themselves, with their signatures
     for name in ("transpose", "permute"):
         _attach(name, _permuted(), OPS["transpose"].__doc__ or "")
+    _attach("backward", _backward, "Refuse: only what was recorded, a Node, has a backward pass.")
     _attach("__getitem__", _getitem, OPS["getitem"].__doc__ or "")
     _attach("__iter__", _iterate, "Go through the slices along the first axis.")
     setattr(ArrayMethods, "T", property(_unary("transpose"), doc="The view with its axes reversed."))  # noqa: B010

@@ -59,8 +59,11 @@ class OpPullback:
         if not isinstance(op, Row):
             return self._by_rules(g, out, operands)
         values = dict(zip(op.args, operands, strict=True)) | {"out": out}
-        results = []
+        results: list[Any] = []
         for i in self.wanted:
+            if op.args[i] not in op.partials:  # an operand that only chooses
+                results.append(None)
+                continue
             product = g * interpret_expr(local(op, op.args[i]), values)
             results.append(unbroadcast(_typed(product, operands[i]), operands[i].shape))
         return results

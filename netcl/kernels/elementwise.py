@@ -205,6 +205,7 @@ def _source(
 ) -> str:
     """Write the kernel: operands are v0, v1 … so that equal expressions of different ops share one program."""
     t = ctype(work)
+    alone = "restrict " if frame is _MOVED_BACK else ""  # results are in no operand's buffer: loads need not wait
     buffers, numbers, tail, loads = [], [], ["const long n"], []
     target = "i"
     if scattered or "strided" in accesses:
@@ -218,7 +219,7 @@ def _source(
         if layout is None:
             numbers.append(f"const {t} v{i}")
             continue
-        buffers.append(f"__global const {ctype(layout.dtype)}* p{i}")
+        buffers.append(f"__global const {ctype(layout.dtype)}* {alone}p{i}")
         place = "i"
         if access == "one":
             tail.append(f"const long o{i}")
@@ -236,7 +237,7 @@ def _source(
         stores.append(f"{name}[{target}] = " + (f"({body}) != 0;" if out.kind == "b" else f"({ctype(out)})({body});"))
     dtypes = [out, work, *(layout.dtype for layout in layouts if layout is not None)]
     lines = "\n    ".join([*loads, *stores])
-    results = [f"__global {ctype(out)}* {name}" for name in outs]
+    results = [f"__global {ctype(out)}* {alone}{name}" for name in outs]
     begin, end = frame
     return f"""{preamble(dtypes, lines)}
 __kernel void elementwise({", ".join([*results, *buffers, *numbers, *tail])})

@@ -19,6 +19,9 @@ import re
 BOUNDS = {"exp": 1.1, "log": 1.0, "tanh": 2.5, "sigmoid": 2.6, "erf": 1.5}
 """The largest error of each, in units in the last place, for every float32 whose true result is a normal number."""
 
+BUILT_IN_BOUNDS = {"exp": 3.0, "log": 3.0, "tanh": 5.0, "sigmoid": 6.0, "erf": 16.0}
+"""Those of a GPU's own functions, as far as OpenCL promises (OpenCL C 3.0, relative error as ULPs; sigmoid's follows)."""
+
 # exp(x) = 2ⁿ exp(r), n = round(x / ln 2), |r| ≤ ln(2) / 2. Adding 1.5 · 2²³ rounds to an integer, which then stands in
 # the last bits. exp(r) - 1 is kept apart from the 1, for tanh; 2ⁿ is two factors, for results below the normal numbers.
 _EXP = """
@@ -124,6 +127,15 @@ float netcl_erf(const float x)
 }
 """
 
+# A GPU runs an element in a thread of its own, so nothing is gained by vectors, and its own functions are the quicker.
+_BUILT_IN = """
+#define netcl_exp exp
+#define netcl_log log
+#define netcl_tanh tanh
+#define netcl_erf erf
+#define netcl_sigmoid(x) (1.0f / (1.0f + exp(-(x))))
+"""
+
 _SOURCES = {
     "exp": (_EXP,),
     "log": (_LOG,),
@@ -140,4 +152,7 @@ def definitions(code: str) -> str:
     ''
     """
     called = [name for name in _SOURCES if re.search(rf"\bnetcl_{name}\(", code)]
-    return "".join(dict.fromkeys(part for name in called for part in _SOURCES[name]))
+    if not called:
+        return ""
+    own = "".join(dict.fromkeys(part for name in called for part in _SOURCES[name]))
+    return f"#if NETCL_PER_ITEM > 1{_BUILT_IN}#else{own}#endif\n"

@@ -232,7 +232,8 @@ class RowVJP:
                 plan, layout, sources, _, stretched = steps[0]
                 if plan is not None and layout.size and not plan.numeric and not stretched:
                     self.shortest[g.layout] = plan.launch, layout, sources
-        results: list[Any] = [g] * len(self.wanted)
+        # An operand that only chooses gets none.
+        results: list[Any] = [g if self.row.args[i] in self.row.partials else None for i in self.wanted]
         for step in steps:
             step.run(g, out, operands, results)
         return results
@@ -242,6 +243,8 @@ class RowVJP:
         layouts: dict[int, Any] = {-2: g, -1: self.case.out, **dict(enumerate(self.case.layouts))}
         groups: dict[np.dtype | None, list[int]] = {}
         for place, i in enumerate(self.wanted):
+            if self.row.args[i] not in self.row.partials:
+                continue
             dtype = layouts[i].dtype
             as_it_is = g.dtype == dtype and _product(self.row, self.row.args[i], self.case.literals) == G
             groups.setdefault(None if as_it_is else dtype, []).append(place)

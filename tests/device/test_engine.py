@@ -10,7 +10,8 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
-from netcl.errors import DTypeError
+from netcl.device import Device
+from netcl.errors import DTypeError, GraphError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -236,3 +237,25 @@ def test_outside_any_tape_nodes_link_to_their_parents() -> None:
     assert x.grad is None
     (x * x).sum().backward()
     assert host(x.grad) == [2, 4]
+
+
+def test_a_tensor_without_a_graph_says_so_when_asked_to_go_back(on_device: Device) -> None:
+    x = ag.tensor([1.0, 2.0], requires_grad=True)
+    with ag.no_grad():
+        loss = (x * x).sum()
+    with pytest.raises(GraphError, match=r"Tensor of shape \(\) has no graph"):
+        loss.backward()
+
+
+def test_a_node_that_only_chooses_gets_no_gradient(on_device: Device) -> None:
+    """where(c, a, b) has no derivative in c, though c may be a node of floats."""
+    c = ag.tensor([1.0, 0.0, 2.0], requires_grad=True)
+    a = ag.tensor([3.0, 4.0, 5.0], requires_grad=True)
+    loss = (ag.where(c, a, 0.0) * c).sum()
+    loss.backward()
+    assert np.array_equal(a.grad.to_host(), [1, 0, 2]) and np.array_equal(c.grad.to_host(), [3, 0, 5])
+    alone = ag.where(c, 2.0, np.zeros(3, np.float32)).sum()
+    alone.backward()
+    assert np.array_equal(c.grad.to_host(), [3, 0, 5])  # as it was: nothing came
+    slope = ag.grad(lambda v: (ag.grad(lambda u: (ag.where(u, u * u, 0.0)).sum())(v)).sum())
+    assert np.array_equal(slope(np.array([1.0, 0.0, 2.0], np.float32)).to_host(), [2, 0, 2])
