@@ -175,7 +175,7 @@ def _stores(t: str, height: int, vectors: int, width: int) -> str:
 def _loops(inmost: str, depth: int, unrolled: int) -> str:
     """Write the loops over k's axes around the lines that take one k."""
     last = unrolled or f"n{depth - 1}"
-    lines = f"for (int k{depth - 1} = 0; k{depth - 1} < {last}; k{depth - 1}++) {{\n        {inmost}\n    }}"
+    lines = f"for (long k{depth - 1} = 0; k{depth - 1} < {last}; k{depth - 1}++) {{\n        {inmost}\n    }}"
     if unrolled:
         lines = "#pragma unroll\n    " + lines
     for level in reversed(range(depth - 1)):

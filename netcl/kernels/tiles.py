@@ -103,35 +103,19 @@ def _source(
     lengths, a_steps, b_steps = batch_axes(rank)
     rows, columns = range(tile.item_rows), range(tile.item_columns // width)
     deep, wide = tile.rows // tile.item_rows, tile.columns // tile.item_columns  # work-items down and across a tile
-    span = min(wide, 8)  # of a warp
     zeros = "\n    ".join(f"{vector} c{r}_{v} = 0;" for r in rows for v in columns)
     stores = "\n    ".join(
         f"STORE({r // width * deep * width + r % width}, {v * wide * width}, c{r}_{v})" for r in rows for v in columns
     )
     return f"""{preamble([a, b, out], contract=True)}
 #define MULTIPLY {_multiply(left, right, tile, width)}
-#define STORE(r, v, c) \\
-    if (row + r < rows && column + v < columns) {{ \\
-        __global {t}* to = out + (matrix * rows + row + r) * columns + column + v; \\
-        if (columns % {width} == 0) *(__global {vector}*)to = c; \\
-        else {{ \\
-            {" ".join(f"if (column + v + {i} < columns) to[{i}] = c.s{i};" for i in range(width))} \\
-        }} \\
-    }}
+{_store(t, width)}
 __attribute__((reqd_work_group_size({tile.items}, 1, 1)))
 __kernel void tile(__global {t}* out, __global const {ctype(a)}* a, __global const {ctype(b)}* b,
                    {", ".join(f"const long {name}" for name in names)})
 {{
     __local {vector} left[{left.size}], right[{right.size}];
-    const int item = get_local_id(0);
-    const long part = get_group_id(0) / groups, group = get_group_id(0) % groups;
-    const long matrix = group / (tall * broad), place = group % (tall * broad);
-    const long band = place / ({_BAND} * broad) * {_BAND}, high = min(tall - band, {_BAND}L);
-    const long top = (band + place % ({_BAND} * broad) % high) * {tile.rows};
-    const long edge = place % ({_BAND} * broad) / high * {tile.columns};
-    const int warp = item / {_WARP}, lane = item % {_WARP};
-    const int down = warp / {wide // span} * {_WARP // span} + lane / {2 * span} * 2 + lane % 2;
-    const int over = warp % {wide // span} * {span} + lane % {2 * span} / 2;
+    {_where(tile, wide)}
     {coordinates("matrix", lengths)}
     /* The first slab is filled up with zeros, in both operands, in front of its first k: then no other needs care. */
     const long begin = part * share, end = min(begin + share, inner);
@@ -162,6 +146,31 @@ __kernel void tile(__global {t}* out, __global const {ctype(a)}* a, __global con
     {stores}
 }}
 """
+
+
+def _store(t: str, width: int) -> str:
+    """Write the macro that stores a vector of results, or what of it is inside the matrix."""
+    single = " ".join(f"if (column + v + {i} < columns) to[{i}] = c.s{i};" for i in range(width))
+    return f"""#define STORE(r, v, c) \\
+    if (row + r < rows && column + v < columns) {{ \\
+        __global {t}* to = out + (matrix * rows + row + r) * columns + column + v; \\
+        if (columns % {width} == 0) *(__global {t}{width}*)to = c; \\
+        else {{ {single} }} \\
+    }}"""
+
+
+def _where(tile: GroupTile, wide: int) -> str:
+    """Write the lines that say which tile a group computes, and which part of it an item, one of `wide` in a row."""
+    span = min(wide, 8)  # of a warp
+    return f"""const int item = get_local_id(0);
+    const long part = get_group_id(0) / groups, group = get_group_id(0) % groups;
+    const long matrix = group / (tall * broad), place = group % (tall * broad);
+    const long band = place / ({_BAND} * broad) * {_BAND}, high = min(tall - band, {_BAND}L);
+    const long top = (band + place % ({_BAND} * broad) % high) * {tile.rows};
+    const long edge = place % ({_BAND} * broad) / high * {tile.columns};
+    const int warp = item / {_WARP}, lane = item % {_WARP};
+    const int down = warp / {wide // span} * {_WARP // span} + lane / {2 * span} * 2 + lane % 2;
+    const int over = warp % {wide // span} * {span} + lane % {2 * span} / 2;"""
 
 
 def _multiply(left: _Slab, right: _Slab, tile: GroupTile, width: int) -> str:
