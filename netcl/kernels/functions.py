@@ -20,7 +20,7 @@ BOUNDS = {"exp": 1.1, "log": 1.0, "tanh": 2.5, "sigmoid": 2.6, "erf": 1.5}
 """The largest error of each, in units in the last place, for every float32 whose true result is a normal number."""
 
 BUILT_IN_BOUNDS = {"exp": 3.0, "log": 3.0, "tanh": 5.0, "sigmoid": 6.0, "erf": 16.0}
-"""Those of a GPU's own functions, which OpenCL C 3.0 promises (relative error as ULPs); sigmoid's follows from exp's."""
+"""Those of a GPU's own functions, which OpenCL C 3.0 promises (relative error as ULPs); sigmoid's follows."""
 
 # exp(x) = 2ⁿ exp(r), n = round(x / ln 2), |r| ≤ ln(2) / 2. Adding 1.5 · 2²³ rounds to an integer, which then stands in
 # the last bits. exp(r) - 1 is kept apart from the 1, for tanh; 2ⁿ is two factors, for results below the normal numbers.
