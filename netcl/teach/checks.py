@@ -23,7 +23,10 @@ _TITLES = {
 }  # fmt: skip
 # Strong enough on white and on a dark page alike; the mark and the words say the same without the colour.
 _COLOURS = {"right": "#2a9d6f", "wrong": "#d9722e", "unfit": "#d9722e", "unanswered": "#8a929b", "fault": "#d24b4b"}
-_UNKNOWN = "This is not the answer, and none of the mistakes that are known here leads to it."
+_UNKNOWN = (
+    "This is not right, and none of the hints of this exercise fits it. Read the section before it once more, and go "
+    "through your steps one by one."
+)
 _REPORT = "Please report this, with the name of the exercise."
 
 _met: dict[tuple[str, str], int] = {}  # (exercise, rule) -> how often it was met in this session

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from netcl.errors import DeviceError
 from netcl.teach.answers import Answer, Choice, Formula, Function, Number, Order, Paths, UnfitError, Word
 from netcl.teach.answers.base import holds_stub, shown
 from netcl.teach.limit import LateError, limited
@@ -133,7 +134,7 @@ def test_what_is_no_number_is_said(given: Any, said: str) -> None:
         (3, "This has shape (); an array of shape (2, 1) is asked for."),
         ([[1], [float("nan")]], "1 of these numbers are NaN"),
         ([[1], [float("inf")]], "infinite"),
-        ([[1], [3]], "Compared within 1e-06 of the value + 1e-09. Rounding of float32."),
+        ([[1], [3]], "1 of these 2 numbers is wrong."),
     ],
 )
 def test_what_is_wrong_with_an_array_is_said(given: Any, said: str) -> None:
@@ -262,6 +263,8 @@ def test_an_order_is_matched_exactly_before_by_its_mistakes() -> None:
     made = [kind.read(text, D) for text in ("p a b", "p b a")]
     assert kind.nearest(kind.read("p b a", D), made) == 1
     assert kind.nearest(kind.read("p, b, a", D), made[:1]) == 0
+    assert kind.nearest(kind.read("a p b", D), made) == 0  # p too early, as there
+    assert kind.nearest(kind.read("a b", D), made) is None
 
 
 def test_nodes_count_as_their_names() -> None:
@@ -281,7 +284,14 @@ def test_nodes_count_as_their_names() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{("x", "p", "f"), ("x", "f")}, [["x", "f"], ["x", "p", "f"]], ["x→f", "x -> p -> f"], "x f; x p f", "x f\nx p f"],
+    [
+        {("x", "p", "f"), ("x", "f")},
+        [["x", "f"], ["x", "p", "f"]],
+        ["x→f", "x -> p -> f"],
+        "x f; x p f",
+        "x f\nx p f",
+        ["xpf", "xf"],
+    ],
 )
 def test_paths_in_any_form(given: Any) -> None:
     assert right(Paths({("x", "p", "f"), ("x", "f")}), given)
@@ -290,7 +300,9 @@ def test_paths_in_any_form(given: Any) -> None:
 def test_what_is_wrong_with_paths_is_said() -> None:
     kind = Paths({("x", "p", "f"), ("x", "f")})
     assert kind.remark(kind.read([("x", "f")], D), D) == "All of these are paths; some are missing."
-    assert kind.remark(kind.read([("x", "f"), ("f", "x")], D), D) == "1 of these 2 is no path of the graph."
+    turned = "A path is turned round: it begins at the input, and follows the arrows."
+    assert kind.remark(kind.read([("x", "f"), ("f", "x")], D), D) == turned
+    assert kind.remark(kind.read([("x", "f"), ("p", "f")], D), D) == "1 of these 2 is not a path that is asked for."
     assert right(Paths({("x", "f")}), ["x", "f"])
 
 
@@ -511,3 +523,30 @@ def test_no_exception_is_left_over_when_the_time_is_just_over() -> None:
 
 def test_shown_never_fails() -> None:
     assert [isinstance(shown(thing), str) for thing in HOSTILE] == [True] * len(HOSTILE)
+
+
+def test_a_sum_is_refused_where_one_fraction_is_asked_for() -> None:
+    single = Formula("dx/(x*(x + dx))", variables=("x", "dx"), single=True)
+    assert right(single, "dx/(x**2 + x*dx)")
+    assert not right(single, "1/x - 1/(x + dx)")
+    assert single.nearest(single.read("1/x - 1/(x + dx)", D), [single.target(D)]) == 0
+
+
+def test_a_kernel_that_is_not_accepted_is_built_once_and_the_compiler_s_line_is_said() -> None:
+    tried = []
+
+    def broken(n: int) -> None:
+        tried.append(n)
+        raise DeviceError(
+            "D could not build a kernel:\nBuild on D:\nerror: /a/b.cl:4:33: expected ';'\nDevice D failed"
+        )
+
+    kind = Function(lambda d: lambda n: n, cases=lambda rng: [(n,) for n in range(5)])
+    said = kind.remark(kind.read(broken, D), D)
+    assert tried == [0]
+    assert "broken(0) raised" in said and "line 4 of its source: expected ';'." in said
+
+
+def test_who_returns_no_list_is_told_what_list_is_asked_for() -> None:
+    kind = Function(lambda d: lambda n: [n], cases=lambda rng: [(n,) for n in range(5)], returns="a list of one")
+    assert kind.remark(kind.read(lambda n: n, D), D).endswith("(0) gives 0; a list of one is asked for.")

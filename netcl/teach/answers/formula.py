@@ -22,7 +22,8 @@ class Formula(Answer):
     """A formula in the given real variables; every form that is equal to the expected one passes.
 
     Two formulas are compared at random points to thirty digits, and one that differs anywhere is another. Where too few
-    points lie in the domain of the expected one, SymPy simplifies the difference.
+    points lie in the domain of the expected one, SymPy simplifies the difference. With `single=True` the right one must
+    be a product or one fraction: a sum that is equal to it is matched with wrong rules alone.
 
     >>> from types import SimpleNamespace
     >>> f, d = Formula("2*x*(y + 1)", variables=("x", "y")), SimpleNamespace()
@@ -32,6 +33,7 @@ class Formula(Answer):
 
     expected: Any
     variables: Sequence[str] = ("x",)
+    single: bool = False
 
     def read(self, given: Any, d: Data) -> Any:
         return formula(given, self.variables)
@@ -40,6 +42,12 @@ class Formula(Answer):
         return formula(value(self.expected, d), self.variables)
 
     def same(self, one: Any, other: Any) -> bool:
+        return self._equal(one, other) and not (self.single and one.is_Add != other.is_Add)
+
+    def nearest(self, read: Any, others: Sequence[Any]) -> int | None:
+        return next((i for i, other in enumerate(others) if self._equal(read, other)), None)
+
+    def _equal(self, one: Any, other: Any) -> bool:
         if one == other:
             return True
         try:

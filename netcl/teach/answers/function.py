@@ -8,6 +8,7 @@ import dis
 import inspect
 import os
 import random
+import re
 import textwrap
 import traceback
 import warnings
@@ -19,12 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netcl.autograd import Node
+from netcl.errors import DeviceError
 from netcl.teach.answers.base import Answer, Data, UnfitError, kind_of, on_host, shown, value
 from netcl.teach.answers.number import close
 from netcl.teach.limit import LateError, limited
 from netcl.tensor import Tensor
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_UNBUILT = "DeviceError: the compiler did not accept the kernel:"
 _IDLE = frozenset("RESUME NOP LOAD_CONST POP_TOP RETURN_CONST RETURN_VALUE EXTENDED_ARG CACHE".split())
 _CONSTANTS = frozenset(("LOAD_CONST", "RETURN_CONST"))
 
@@ -44,7 +47,8 @@ class Function(Answer):
 
     `cases(rng)` makes the argument tuples, anew for each function that is called, so that one which writes into its
     arguments disturbs nobody. With `tensors=True` arrays arrive as tensors of netcl. `call(f, *args)` says how the
-    answer is used, where it is not simply called: for a class, or to bring results of many forms into one.
+    answer is used, where it is not simply called: for a class, or to bring results of many forms into one. `returns`
+    says what list the function is to return, to somebody who returned none.
 
     Units:  `seconds` for all cases together
 
@@ -63,6 +67,7 @@ class Function(Answer):
     tensors: bool = False
     call: Callable[..., Any] | None = None
     seconds: float = 10.0
+    returns: str = ""
 
     def read(self, given: Any, d: Data) -> Any:
         if not callable(given):
@@ -104,6 +109,9 @@ class Function(Answer):
             return f"{found.case} did not come to an end within {self.seconds:g} s and was interrupted."
         if found.error:
             return f"{found.case} raised {found.told}"
+        if isinstance(right.value, list | tuple) and not isinstance(found.value, list | tuple):
+            asked = self.returns or f"a list, here of {len(right.value)}"
+            return f"{found.case} gives {shown(found.value)}; {asked} is asked for."
         said = f"{found.case} gives {shown(found.value)}; that is not right."
         if _has_nan(found.value) and not _has_nan(right.value):
             said += " There is NaN in it."
@@ -124,6 +132,9 @@ class Function(Answer):
         def run() -> None:
             for args, case in zip(cases, told, strict=True):
                 outcomes.append(self._outcome(f, args, case))
+                if outcomes[-1].told.startswith(_UNBUILT):  # no other case builds what the compiler refuses
+                    outcomes.extend(outcomes[-1]._replace(case=other) for other in told[len(outcomes) :])
+                    break
 
         try:
             with np.errstate(all="ignore"):
@@ -148,10 +159,24 @@ def _told(error: BaseException) -> str:
         text = str(error)
     except Exception:  # the text of a student's exception may fail as well
         text = ""
+    if (refused := _refused(error, text)) is not None:
+        return refused
     files = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
     steps = [line for file, line in files if not file.startswith(_PACKAGE)]
     line = f" (line {steps[0]})" if steps else ""
     return shown(_Bare(f"{type(error).__name__}: {text}" if text else type(error).__name__), 300) + line + "."
+
+
+def _refused(error: BaseException, text: str) -> str | None:
+    """What the compiler said of a kernel, with the line of its source; drivers word it in their own ways."""
+    if not isinstance(error, DeviceError) or "could not build a kernel" not in text:
+        return None
+    said = [line.strip() for line in text.splitlines() if "error: " in line]
+    found = next(filter(None, (re.search(r":(\d+):\d+:\s*(.*)", line) for line in said)), None)
+    if found is None:
+        return f"{_UNBUILT} {shown(_Bare(said[0] if said else text), 300)}"
+    line, what = int(found[1]), found[2].removeprefix("error: ")
+    return f"{_UNBUILT} line {line} of its source: {shown(_Bare(what), 200)}."
 
 
 class _Bare(str):

@@ -55,12 +55,18 @@ class _Ordered(NamedTuple):
     mistakes: frozenset[tuple[str, ...]]  # edges taken the wrong way round, names left out, names that stand twice
 
 
+def _too_early(order: _Ordered) -> frozenset[str]:
+    """The names that stand before one that they need; none if names are left out or stand twice."""
+    whole = not any(what in ("left out", "twice") for what, *_ in order.mistakes)
+    return frozenset(after for _, after in order.mistakes) if whole else frozenset()
+
+
 @dataclass(frozen=True)
 class Order(Answer):
     """An order of all names in which each stands after those it needs: `edges` are pairs (before, after).
 
     Every order that respects the edges is right. A wrong one is matched with the planted order that breaks the same
-    edges, first with one that is the same throughout.
+    edges, first with one that is the same throughout, at last with one that takes the same names too early.
 
     >>> from types import SimpleNamespace
     >>> order, d = Order([("a", "p"), ("b", "p")]), SimpleNamespace()
@@ -99,7 +105,11 @@ class Order(Answer):
 
     def nearest(self, read: Any, others: Sequence[Any]) -> int | None:
         exact = (i for i, other in enumerate(others) if other.names == read.names)
-        return next(exact, super().nearest(read, others))
+        found = next(exact, super().nearest(read, others))
+        if found is not None:
+            return found
+        early = _too_early(read)
+        return next((i for i, other in enumerate(others) if early and _too_early(other) == early), None)
 
     def remark(self, read: Any, d: Data) -> str:
         twice = [name for what, name in sorted(read.mistakes) if what == "twice"]
@@ -131,7 +141,8 @@ class Paths(Answer):
             given = [line for line in re.split(r"[\n;]", given) if line.strip()]
         if not isinstance(given, list | tuple | set | frozenset):
             raise UnfitError(f"Paths are asked for, such as [('a', 'p', 'f')]; {kind_of(given)} was given.")
-        items = list(given)
+        known = {name for path in value(self.expected, d) for name in _sequence(path)}
+        items = [_letters(item, known) for item in given]
         if items and all(isinstance(item, str) and len(_split(item)) == 1 for item in items):
             items = [items]  # a single path, without the list around it
         return frozenset(tuple(_sequence(item)) for item in items)
@@ -145,8 +156,10 @@ class Paths(Answer):
     def remark(self, read: Any, d: Data) -> str:
         target = self.target(d)
         strange = read - target
-        said = [f"{len(strange)} of these {len(read)} is no path of the graph."] if len(strange) == 1 else []
-        said += [f"{len(strange)} of these {len(read)} are no paths of the graph."] if len(strange) > 1 else []
+        if any(path[::-1] in target for path in strange):
+            return "A path is turned round: it begins at the input, and follows the arrows."
+        said = [f"{len(strange)} of these {len(read)} is not a path that is asked for."] if len(strange) == 1 else []
+        said += [f"{len(strange)} of these {len(read)} are not paths that are asked for."] if len(strange) > 1 else []
         return " ".join(said) or "All of these are paths; some are missing."
 
     def wanted(self, d: Data) -> list[str]:
@@ -155,6 +168,12 @@ class Paths(Answer):
 
 def _split(text: str) -> list[str]:
     return [name for name in _BETWEEN.split(text.strip()) if name]
+
+
+def _letters(item: Any, known: set[str]) -> Any:
+    """Names of one letter each, written together: "xpf"."""
+    together = isinstance(item, str) and item not in known and len(item) > 1 and set(item) <= known
+    return tuple(item) if together else item
 
 
 def _sequence(given: Any) -> list[str]:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from netcl.autograd import Node
 from netcl.teach.answers import Choice, Function, Number
+from netcl.teach.answers.base import on_host
 from netcl.teach.exercise import Exercise, Wrong
 from netcl.tensor import Tensor
 from netcl.user_kernel import kernel
@@ -44,13 +46,18 @@ def _steps_by_kernel(x: Any) -> Any:
     return kernel(_STEPS)(x, out=(x.size - 1,))
 
 
-def _steps_on_the_host(x: Any) -> Any:
-    return Tensor.from_host(np.diff(x.to_host()))
+def _launched(steps: Any, x: Any) -> Any:
+    """What the kernel wrote. A run too many reads behind the end of x, where anything may lie: zero stands for that."""
+    made = steps(x)
+    if not isinstance(made, Tensor | Node):
+        return f"{type(made).__name__}, which is no tensor"
+    found = on_host(made)
+    return np.append(found[:-1], np.float32(0)) if found.shape == x.shape else found
 
 
 def _wrapped(x: Any) -> Any:
     host = x.to_host()
-    return np.roll(host, -1) - host
+    return Tensor.from_host(np.roll(host, -1) - host)
 
 
 def _step_cases(rng: Random) -> list[tuple[Any, ...]]:
@@ -96,6 +103,10 @@ def _agree_cases(rng: Random) -> list[tuple[Any, ...]]:
         (np.array([1.0, np.nan, 2.0]), np.array([1.0, 1.0, 2.0])),
         (np.array([np.nan]), np.array([np.nan])),
         (np.array(0.5), np.array(0.5)),
+        (np.array([1000.0, 1.005]), np.array([1000.0, 1.0])),
+        (np.array([2.0, 5e-6]), np.array([2.0, 0.0])),
+        (np.array([2.0, 1e-9]), np.array([2.0, 0.0])),
+        (np.array([1.000015, 2.0]), np.array([1.0, 2.0])),
     ]
 
 
@@ -110,8 +121,6 @@ _WHY_NO_GPU = {
     "f": "The results are stored in the notebook; nothing is computed.",
 }
 
-# A wrong rule with its three hints reads as one block.
-# fmt: off
 # A wrong rule with its three hints reads as one block.
 # fmt: off
 EXERCISES = (
@@ -198,8 +207,8 @@ EXERCISES = (
         name="00.kernel", kind="build",
         asks="steps(x): a kernel for the differences between neighbours, later minus earlier",
         answer=Function(lambda d: _steps, cases=_step_cases, rtol=0, atol=1e-3, why="whole numbers: exact in float32",
-                        tensors=True),
-        right=(lambda d: _steps, lambda d: _steps_by_kernel, lambda d: _steps_on_the_host),
+                        tensors=True, call=_launched),
+        right=(lambda d: _steps, lambda d: _steps_by_kernel),
         because="Run i reads the places i and i + 1, and there is one run fewer than there are entries.",
         wrong=(
             Wrong("sign", lambda d: lambda x: x[:-1] - x[1:], (
@@ -231,6 +240,11 @@ EXERCISES = (
                 "Each result is one of the entries.",
                 "x[i + 1] is where the step ends. Where does it start?",
                 "From 30 to 70 the step is 40, not 70.",
+            )),
+            Wrong("on the host", lambda d: lambda x: np.diff(x.to_host()), (
+                "What comes back is no tensor: NumPy made it, or it was read back too early.",
+                "Give a source to `nc.kernel`, call what that returns, and return the result as it is.",
+                "In section 3, `line(x, out=x.shape)` is a tensor, and `.to_host()` of it is an array.",
             )),
         ),
     ),
@@ -280,6 +294,29 @@ EXERCISES = (
                 "The allowance goes by the size of the wanted entry, and a size has no sign.",
                 "At −4000000 the allowance is 40, as it is on the other side of zero.",
             )),
+            Wrong("one allowance for all", lambda d: lambda got, want: bool(
+                np.max(np.abs(got - want)) <= 1e-5 * max(1, np.max(np.abs(want)))), (
+                "One large entry makes room for errors in all the others.",
+                "The allowance belongs to an entry, as the difference does: `np.maximum(1, …)` of the whole array.",
+                "Beside an entry of 7000 an error of 0.05 in an entry of 2 must be seen: there 0.00002 is allowed.",
+            )),
+            Wrong("numpy.allclose as it comes", lambda d: lambda got, want: bool(np.allclose(got, want)), (
+                "Near zero you are stricter than was asked.",
+                "`np.allclose` has two allowances of its own, `rtol` and `atol`, and adds them up. Write your own.",
+                "Where 0 is wanted, 3e-6 is within what the exercise allows, and far beyond 1e-8.",
+            )),
+            Wrong("two allowances added", lambda d: lambda got, want: bool(
+                np.allclose(got, want, rtol=1e-5, atol=1e-5)), (
+                "Near one, twice as much gets through as was asked.",
+                "The larger of two allowances is not their sum.",
+                "Where 1 is wanted, `atol + rtol * 1` allows 0.00002, and the exercise half of that.",
+            )),
+            Wrong("purely relative", lambda d: lambda got, want: bool(
+                np.all(np.abs(got - want) <= 1e-5 * np.abs(want))), (
+                "Where zero is wanted, you let nothing pass but zero itself.",
+                "The allowance has a floor: it goes by the size of the entry only where that is more than 1.",
+                "Where 0.01 is wanted, 0.010005 is within 0.00001 of it, though not within a hundred-thousandth of it.",
+            )),
         ),
     ),
     Exercise(
@@ -292,27 +329,27 @@ EXERCISES = (
             Wrong("NumPy in its place", lambda d: "b", (
                 "Which kernels did `viz.kernels` show, and what was compiled?",
                 "netcl has no second way to compute: without a device it raises an error.",
-                "A calculator without batteries does not reach for pen and paper.",
+                "With no driver at all, `ag.tensor([1.0]) + 2.0` is a DeviceError, and not 3.0.",
             )),
             Wrong("OpenCL needs a GPU", lambda d: "c", (
                 "Look at what `device.kind` said in section 8.",
                 "A kernel needs a processor and a driver for it, not a graphics processor.",
-                "A C program, too, runs on whatever a compiler was written for.",
+                "One text in C for 2 + 3 gives 5 on a telephone, a laptop and a server: three compilers were written.",
             )),
             Wrong("the network", lambda d: "d", (
                 "Pull out the cable and run the notebook again.",
                 "A device belongs to the machine on which the notebook's Python runs.",
-                "A printer driver for the printer on your desk asks no computer far away.",
+                "On a machine with 8 GiB, the table of section 1 says about 8 GiB of memory: its own.",
             )),
             Wrong("interpreted by Python", lambda d: "e", (
                 "Who builds the kernel when it is first called?",
                 "A kernel's text is compiled to the processor's own instructions; Python only hands it over.",
-                "A compiled C program runs on a machine that has never seen Python.",
+                "A loop of Python over 10000000 numbers makes you wait for seconds; `x + 1.0` on as many does not.",
             )),
             Wrong("nothing runs", lambda d: "f", (
                 "Change a number in section 3 and run that cell again.",
                 "A stored output is replaced whenever its cell runs.",
-                "A photograph of a clock shows the same time all day; does this output?",
+                "Put 5.0 for the 3.0 in its list: the last number becomes 16, which no stored output has.",
             )),
         ),
     ),

@@ -50,6 +50,16 @@ def _root_cases(rng: Random) -> list[tuple[Any, ...]]:
     ]
 
 
+def _spread(predicted: Any, x: Any, dx: Any) -> Any:
+    """The student's result in the shape of x and dx together, so that one that has forgotten dx is compared, too."""
+    found = predicted(x, dx)
+    return (
+        found + 0 * (np.asarray(x) + np.asarray(dx))
+        if isinstance(found, int | float | np.number | np.ndarray)
+        else found
+    )
+
+
 def _root_by_power(x: Any, dx: Any) -> Any:
     return 0.5 * np.asarray(x, float) ** -0.5 * dx
 
@@ -82,7 +92,7 @@ _CANDIDATES = {
 }
 # Whose quotients at 0 have one limit; a limit on either side; and what can be said of how each is written.
 _TWO_SIDED, _ONE_SIDED = "bdf", "abdef"
-_WITHOUT_BARS, _WITHOUT_WAVES, _LIBRARIES = "d", "bf", "bdef"
+_WITHOUT_BARS, _WITHOUT_WAVES, _LIBRARIES, _BARS_ARE_CORNERS = "d", "bf", "bdef", "df"
 
 
 # A wrong rule with its three hints reads as one block.
@@ -164,10 +174,10 @@ EXERCISES = (
     Exercise(
         name="01.rest", kind="build",
         asks="the remainder of 1/x, as a formula in x and dx",
-        answer=Formula("dx**2/(x**2*(x + dx))", variables=("x", "dx")),
+        answer=Formula("dx**2/(x**2*(x + dx))", variables=("x", "dx"), single=True),
         right=(
             lambda d: "dx**2/(x**2*(x + dx))",
-            lambda d: "1/(x + dx) - 1/x + dx/x**2",
+            lambda d: "dx**2/(x**3 + x**2*dx)",
             lambda d: "(dx/x)**2 / (dx + x)",
         ),
         because="Divided by dx it is dx/(x²(x + dx)), which goes to 0 with dx: so −1/x² was right.",
@@ -202,13 +212,23 @@ EXERCISES = (
                 "In x + dx the second term was dropped: keep it as long as no limit is taken.",
                 "1/(5 + 1) is a sixth, not a fifth.",
             )),
+            Wrong("the question itself", lambda d: "1/(x + dx) - 1/x - (-dx/x**2)", (
+                "That is equal to the remainder, and it is still a sum. One fraction is asked for.",
+                "Bring the terms over one denominator, and see what cancels above.",
+                "1/6 − 1/5 + 1/25 is (25 − 30 + 6)/150, which is 1/150.",
+            )),
+            Wrong("the prediction, and its sign", lambda d: "dx/x**2", (
+                "That is one of the terms, with the minus before it worked out.",
+                "Add the change, 1/(x + dx) − 1/x, to it.",
+                "If −0.25 were predicted and −0.2 came, the remainder is −0.2 + 0.25.",
+            )),
         ),
     ),
     Exercise(
         name="01.root", kind="build",
         asks="predicted_change(x, dx): the differential of the square root",
         answer=Function(lambda d: lambda x, dx: dx / (2 * np.sqrt(x)), cases=_root_cases, rtol=1e-5, atol=1e-9,
-                        why="float32 is accepted, too"),
+                        why="float32 is accepted, too", call=_spread),
         right=(lambda d: lambda x, dx: dx / (2 * np.sqrt(x)), lambda d: _root_by_power),
         because="As dx goes to 0, the bracket √(x + dx) + √x becomes 2√x.",
         wrong=(
@@ -232,7 +252,7 @@ EXERCISES = (
                 "The power of x goes down by one: from 1/2 to −1/2.",
                 "For x³ it goes from 3 to 2; for 1/x, from −1 to −2.",
             )),
-            Wrong("dx left out", lambda d: lambda x, dx: 1 / (2 * np.sqrt(x)) + 0 * np.asarray(dx), (
+            Wrong("dx left out", lambda d: lambda x, dx: 1 / (2 * np.sqrt(x)), (
                 "That is the derivative; what change does it predict?",
                 "A differential is the derivative times the change of x.",
                 "A slope of 0.3 and a step of 0.2 predict 0.06.",
@@ -313,6 +333,11 @@ EXERCISES = (
                 "You left out what has a bar or a max in its formula. Try their quotients.",
                 "The definition asks what the function does, not how it is written.",
                 "|x|⁴ has bars, and is nothing but x⁴.",
+            )),
+            Wrong("bars are corners", lambda d: _BARS_ARE_CORNERS, (
+                "You left out one that has bars. What is its quotient at 0?",
+                "Bars alone make no corner: a factor beside them may take it away.",
+                "At 7 the quotient of (x − 7) · |x − 7| is |x − 7|, and that goes to nothing from both sides.",
             )),
             Wrong("no waves", lambda d: _WITHOUT_WAVES, (
                 "One of those that you left out has waves, ever faster ones. How high are they?",

@@ -314,6 +314,11 @@ EXERCISES = (
                 "The edge from a factor into a product carries the other factor.",
                 "For f = uv with u = 3t: the path through u brings v · 3, and not u · 3.",
             )),
+            Wrong("k is forgotten", lambda d: "a**2 + 2*a*b", (
+                "Two paths, one sum; and a factor that the cell printed is missing.",
+                "A constant factor of an operation is a factor of its local derivatives.",
+                "For p = 7t² the edge from t carries 7 · 2t, not 2t.",
+            )),
         ),
     ),
 )  # fmt: skip

@@ -73,6 +73,14 @@ def _pulled(edges: Sequence[Weighted], start: str, end: str) -> float:
 def _overwritten(edges: Sequence[Weighted], start: str, end: str) -> float:
     reached = {start: 1.0}
     for a, b, local in edges:
+        if a in reached:
+            reached[b] = reached[a] * local
+    return reached.get(end, 0.0)
+
+
+def _overwritten_by_nothing(edges: Sequence[Weighted], start: str, end: str) -> float:
+    reached = {start: 1.0}
+    for a, b, local in edges:
         reached[b] = reached.get(a, 0.0) * local
     return reached.get(end, 0.0)
 
@@ -110,7 +118,8 @@ def _largest(edges: Sequence[Weighted], start: str, end: str) -> float:
 
 
 def _graphs(rng: Random) -> list[tuple[list[Weighted], str, str]]:
-    """Hidden graphs: a chain, x·x, a bridge, a start in the middle, no path at all, a ladder that forbids walking."""
+    """Hidden graphs: a chain, x·x, two edges of which the last is smaller, a bridge, a start in the middle, no path at
+    all, another leaf as the end, a ladder that forbids walking."""
     r = [float(rng.choice([-3, -2, 2, 3, 4])) for _ in range(12)]
     chain = [("x", "u", r[0]), ("u", "v", r[1]), ("v", "f", r[2])]
     square = [("x", "y", abs(r[3])), ("x", "y", abs(r[3]))]
@@ -122,7 +131,8 @@ def _graphs(rng: Random) -> list[tuple[list[Weighted], str, str]]:
         ladder += [(f"u{i}", f"t{i + 1}", 1.0), (f"v{i}", f"t{i + 1}", 1.0)]
     return [
         (chain, "x", "f"), (square, "x", "y"), (bridge, "x", "f"), (middle, "p", "f"), (chain, "v", "u"),
-        (bridge, "p", "f"), (ladder, "t0", "t60"),
+        (bridge, "p", "f"), ([("x", "y", 5.0), ("x", "y", 2.0)], "x", "y"),
+        ([("a", "p", r[9]), ("b", "p", r[10]), ("p", "f", 2.0)], "a", "b"), (ladder, "t0", "t60"),
     ]  # fmt: skip
 
 
@@ -201,6 +211,11 @@ BUILD = (
                 "Where several edges end in one node, only one of them is left.",
                 "At a join what arrives is added to what is there.",
                 "Edges t → w with 3 and again t → w with 4: w must hold 7.",
+            )),
+            Wrong("= for +=, also by what brings nothing", lambda d: _overwritten_by_nothing, (
+                "An edge that brings nothing wipes out what a node has already.",
+                "A node that the start does not reach holds zero: adding that changes nothing, assigning it does.",
+                "Edges s → u with 9 and u → w with 5: from u on, the first must not touch the 1 that u starts with.",
             )),
             Wrong("paths counted", lambda d: _counted, (
                 "The number of paths comes out, whatever the edges carry.",

@@ -96,6 +96,11 @@ SEED = Exercise(
             "The seed is the first cotangent: every rule after it multiplies what it started with.",
             "For w = 5t the seed 4 comes back as 20, and the seed 1 as 5.",
         )),
+        Wrong("the seed is not looked at", lambda d: 6.0 * np.arange(1, 7).reshape(2, 3), (
+            "That is the gradient of the loss. Which seed was at z there?",
+            "The sum sent a one to each entry of z. Here you send something else, and the loss plays no part.",
+            "For w = 5t and the loss w₁ + w₂, t receives (5, 5); with the seed (0, 4) at w it receives (0, 20).",
+        )),
         Wrong("the number alone", lambda d: 6 * _u(d) * d.seed, (
             "The number is right, the shape is not.",
             "A cotangent has the shape of its value, also where most of it is zero.",

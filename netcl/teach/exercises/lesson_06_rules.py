@@ -84,7 +84,8 @@ def _cases(rng: random.Random) -> list[tuple[Any, ...]]:
 RULES = Exercise(
     name="06.rules", kind="build",
     asks="pull(op, y_bar, *at): the VJPs of six ops, as a list with a cotangent for each operand",
-    answer=Function(lambda d: pull, cases=_cases, why="whole numbers: sums are exact"),
+    answer=Function(lambda d: pull, cases=_cases, why="whole numbers: sums are exact",
+                    returns="a list with one cotangent for each operand"),
     right=(lambda d: pull, lambda d: _pull_by_table),
     because="Each rule is the transpose of its differential, and each cotangent has the shape of its operand.",
     wrong=(

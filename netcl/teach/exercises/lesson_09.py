@@ -160,7 +160,7 @@ ASSIGNED = Exercise(
         Wrong("the first one stays", lambda d: _pass(d, "hvp", "first"), (
             "You kept what came first at each slot.",
             "An assignment keeps what comes last.",
-            "Of a form that is filled in twice on a website, the second version is stored.",
+            "Deliveries of 8 and then 3 into one slot: with `=` it holds 3.",
         )),
         Wrong("only p forgets", lambda d: _pass(d, "hvp", "= at p"), (
             "At p you were strict, at x you were not.",
@@ -175,7 +175,7 @@ ASSIGNED = Exercise(
         Wrong("the direct edge alone", lambda d: d.x * d.y + d.x, (
             "That is what h sends to p, and it does not get as far as x.",
             "Start with the seed, and write each slot anew at each delivery.",
-            "Six deliveries in all; cross the old number out each time.",
+            "With the slopes 2 and 5, one behind the other, the seed 1 becomes 2 and then 10; half way it is only 2.",
         )),
     ),
 )  # fmt: skip
@@ -207,6 +207,11 @@ SORT = Exercise(
             "It is an order, seen from the other end.",
             "Parents come before children here; the root is the last.",
             "For y = tanh(u) the list is [u, y].",
+        )),
+        Wrong("by recursion", lambda d: build.recursive, (
+            "Right for small graphs. The chain of ten thousand nodes ends in a RecursionError.",
+            "Each call waits for the one below it, and Python limits how many may wait. Keep a list of your own.",
+            "At a limit of 1000 waiting calls, a chain of 300 nodes passes and one of 3000 fails.",
         )),
         Wrong("strangers too", lambda d: build.SORTS["all"], (
             "There are nodes in your list that the root was not made from.",
@@ -251,6 +256,11 @@ EQUALS = Exercise(
             "What you named is right, and there are more.",
             "Several parents do no harm. The harm is done by several users.",
             "In (u − v) nothing meets: u and v hear one thing each.",
+        )),
+        Wrong("only the tree", lambda d: "d", (
+            "That one is right. It is not the only one without a fork.",
+            "Ask of each program whether some value in it is used twice. How long a way is does not matter.",
+            "In sin(cos(u)), u has one user and so has cos(u): 7 is written once into each slot, or −7.",
         )),
         Wrong("a shared weight is two", lambda d: "adef", (
             "One of your programs has a leaf with two users.",

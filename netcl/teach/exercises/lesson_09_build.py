@@ -97,16 +97,56 @@ def _all(parents: Parents) -> list[str]:
     return order[:-1]
 
 
-def judged(sort: Callable[..., Any], parents: Parents, root: str) -> list[int]:
-    """What an order is judged by; every right order gives the same numbers.
+def recursive(parents: Parents, root: str) -> list[str]:
+    """Depth first by recursion."""
+    met, order = set(), []
+
+    def visit(node: str) -> None:
+        if node not in met:
+            met.add(node)
+            for parent in parents[node]:
+                visit(parent)
+            order.append(node)
+
+    visit(root)
+    return order
+
+
+class Judged(list[int]):
+    """What an order is judged by; every right order gives the same numbers. Shown as what is wrong with the order.
 
     Entries, different ones, edges the wrong way round, entries that the root does not need, entries after the root.
     """
+
+    said = ""
+
+    def __repr__(self) -> str:
+        return self.said
+
+
+def judged(sort: Callable[..., Any], parents: Parents, root: str) -> Judged:
+    """What an order is judged by. Of an order in which nodes stand twice the edges are not asked for."""
     order = list(sort({name: list(of) for name, of in parents.items()}, root))
     place = {name: i for i, name in enumerate(order)}
     below = set(depth_first(parents, root))
-    wrong = sum(place.get(p, -1) > place[name] for name in place for p in parents[name])
-    return [len(order), len(place), wrong, len(place.keys() - below), len(order) - 1 - place.get(root, -1)]
+    wrong = [(name, p) for name in place for p in parents[name] if place.get(p, -1) > place[name]]
+    strangers, twice = sorted(place.keys() - below), len(order) > len(place)
+    after = 0 if twice else len(order) - 1 - place.get(root, -1)
+    found = Judged([len(order), len(place), 0 if twice else len(wrong), len(strangers), after])
+    found.said = _said(order, wrong, strangers, sorted(below - place.keys()))
+    return found
+
+
+def _said(order: list[str], wrong: list[tuple[str, str]], strangers: list[str], missing: list[str]) -> str:
+    whole = f"[{', '.join(order[:8])}{', …' if len(order) > 8 else ''}]"
+    twice = next((name for i, name in enumerate(order[:1000]) if name in order[:i]), None)
+    if twice is not None:
+        return f"{whole}, where {twice} stands more than once"
+    if wrong:
+        return f"{whole}, where {wrong[0][0]} stands before its parent {wrong[0][1]}"
+    if strangers:
+        return f"{whole}, with {strangers[0]}, which {order[-1]} is not made from"
+    return f"{whole}, without {missing[0]}" if missing else whole
 
 
 def graphs(rng: Random) -> list[Case]:

@@ -129,7 +129,16 @@ WHY_TRANSPOSE = Exercise(
 
 def _square_rules(d: dict[str, Any]) -> list[Any]:
     a, da = d["A"], d["dA"]
-    return [a @ da + da @ a, 2 * a @ da, 2 * da @ a, a @ da, 2 * a * da, a @ da - da @ a, da @ da]
+    return [
+        a @ da + da @ a,
+        2 * a @ da,
+        2 * da @ a,
+        a @ da,
+        2 * a * da,
+        a @ da - da @ a,
+        da @ da,
+        a @ da + da @ a + da @ da,
+    ]
 
 
 SQUARE = Exercise(
@@ -173,6 +182,11 @@ SQUARE = Exercise(
             "That is what is left over when the linear part has been taken away.",
             "The differential is linear in dA: terms with dA twice do not belong to it.",
             "(10 + 0.1)² − 100 = 2.01; the linear part is 2, the left-over 0.01.",
+        )),
+        Wrong("the whole change", lambda d: d.A @ d.dA + d.dA @ d.A + d.dA @ d.dA, (
+            "That is all that happens, (A + dA)² − A². The question is for its linear part.",
+            "Drop the term in which dA stands twice: it goes to nothing faster than dA.",
+            "(7 + 0.1)² − 49 = 1.41, of which 1.4 is linear in the step.",
         )),
     ),
 )  # fmt: skip
@@ -227,6 +241,16 @@ SURPLUS = Exercise(
             "exp(z) alone is no probability.",
             "Softmax divides by the sum of the exponentials; then subtract the label.",
             "Weights 10 and 30 are the probabilities 0.25 and 0.75.",
+        )),
+        Wrong("the label counted from one", lambda d: d.p - np.eye(3)[d.label - 1], (
+            "The 1 is taken away from a neighbour of the right class.",
+            "Labels are indices, and indices begin at 0.",
+            "Label 1 among the classes (0.2, 0.7, 0.1) is the one with 0.7.",
+        )),
+        Wrong("another class", lambda d: d.p - np.eye(3)[(d.label + 1) % 3], (
+            "The form is right. The 1 is taken away at the wrong place.",
+            "Only the entry of the label is negative: there the loss falls when the logit rises.",
+            "With p = (0.2, 0.7, 0.1) and label 0 the signs are −, +, +.",
         )),
         Wrong("sigmoid's slope", lambda d: d.p * (1 - d.p), (
             "That is how one probability changes with its own logit, not how the loss does.",

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from netcl.autograd import Node
 from netcl.teach.answers import Function
 from netcl.teach.exercise import Exercise, Wrong
+from netcl.tensor import Tensor
 
 _ROUNDING = "float64, rounded a few times"
 
@@ -160,9 +162,19 @@ def _normalised(e: np.ndarray) -> np.ndarray:
         return e / e.sum(axis=-1, keepdims=True)
 
 
+def _of_all(z: np.ndarray) -> np.ndarray:
+    e = _exp(z - z.max(axis=-1, keepdims=True))
+    return e / e.sum()
+
+
 def _exp(z: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.exp(z)
+
+
+def _in_numpy(softmax: Any, z: np.ndarray) -> Any:
+    found = softmax(z)
+    return "a tensor of netcl" if isinstance(found, Node | Tensor) else found
 
 
 def _softmax_cases(rng: random.Random) -> list[tuple[Any, ...]]:
@@ -177,7 +189,7 @@ def _softmax_cases(rng: random.Random) -> list[tuple[Any, ...]]:
 SOFTMAX = Exercise(
     name="12.softmax", kind="build",
     asks="a function softmax(z) along the last axis, finite for logits of any size",
-    answer=Function(lambda d: _softmax, cases=_softmax_cases, rtol=1e-6, atol=1e-12, why="exp rounds"),
+    answer=Function(lambda d: _softmax, cases=_softmax_cases, rtol=1e-6, atol=1e-12, why="exp rounds", call=_in_numpy),
     right=(lambda d: _softmax, lambda d: _by_logarithms),
     because="The largest exponent is 0: nothing overflows, and the sum is at least 1.",
     wrong=(
@@ -210,6 +222,16 @@ SOFTMAX = Exercise(
             "Nothing overflows, but your rows do not add up to 1.",
             "After the shift the division by the row's sum is still to be done.",
             "[7, 7] must become two halves, not two ones.",
+        )),
+        Wrong("divided by one sum for all", lambda d: lambda z: _of_all(z), (
+            "The shift is right. With several rows, your probabilities are too small.",
+            "The maximum is taken row by row, and so must the sum be: the same axis, kept for the division.",
+            "Two rows of logits 7, 7: the row's sum is 2, that of all is 4.",
+        )),
+        Wrong("netcl's own", lambda d: lambda z: Tensor.from_host(np.float32(z)), (
+            "That is a tensor of netcl, whose softmax does the work for you. Write it in NumPy.",
+            "`np.exp`, a maximum, a sum and a division are enough.",
+            "For [0, log 3] by hand: the exponentials are 1 and 3, the result is a quarter and three quarters.",
         )),
     ),
 )  # fmt: skip
@@ -254,7 +276,7 @@ SOFTMAX_VJP = Exercise(
         )),
         Wrong("no coupling", lambda d: lambda g, p: g * p, (
             "That is the rule of exp. Where is the denominator?",
-            "dp = p ⊙ (dz − ⟨p, dz⟩): the second term comes from the sum in the denominator.",
+            "dp_i has two terms. You pulled back the first; what does Σ_i p̄_i times the second give to one dz_k?",
             "If all entries of g agree, the result must be 0: a row of probabilities always adds up to 1.",
         )),
         Wrong("plain mean", lambda d: lambda g, p: p * (g - g.mean(axis=-1, keepdims=True)), (
