@@ -21,7 +21,9 @@ IGNORED = "nbval-ignore-output"
 # Cells that are not compared: the device, or times and the number of a cell (which nbval does not count). Lesson 14 is
 # about times (two timelines, two queues, a benchmark, a curve), and about the source that netcl generates for a device;
 # and it runs Oclgrind where that is installed. Lesson 00 lists the devices, and has the doctor look at them.
-UNCOMPARED = {"00_your_device.ipynb": 4, "14_kernels_and_queues.ipynb": 8}
+# In lesson 18 progress bars tell the time of each training.
+UNCOMPARED = {"00_your_device.ipynb": 4, "14_kernels_and_queues.ipynb": 8, "18_train_a_network.ipynb": 5}
+WITHOUT_PICTURES = {"teaching_with_netcl.ipynb"}  # what checks say is text
 
 
 def load(path: Path) -> Any:
@@ -62,7 +64,7 @@ class TestNotebook:
     def test_shows_a_picture_and_its_text(self, path: Path) -> None:
         bundles = [output["data"] for cell in code_cells(path) for output in cell["outputs"] if "data" in output]
         pictures = [data for data in bundles if {"image/svg+xml", "image/png"} & set(data)]
-        assert pictures
+        assert pictures or path.name in WITHOUT_PICTURES
         for data in pictures:
             assert data["text/plain"] and "text/latex" not in data
 
