@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -55,7 +56,9 @@ def _in_sight(frame: FrameType | None) -> Iterator[Mapping[str, Any]]:
 def find_names(wanted: Mapping[int, Any], spaces: Iterator[Mapping[str, Any]]) -> dict[int, str]:
     """The first name of each wanted object, by identity: variables before members, inner scopes before outer ones.
 
-    A name that an inner scope has given to another object is not used again. `wanted` maps `id(object)` to the object.
+    Among the names of one scope the one goes first that the line assigns which made the object: a variable left over
+    from a loop is not that. A name that an inner scope has given to another object is not used again. `wanted` maps
+    `id(object)` to the object.
 
     >>> thing = object()
     >>> find_names({id(thing): thing}, iter([{"a": 1, "layer": {"W": thing}}]))[id(thing)]
@@ -65,16 +68,26 @@ def find_names(wanted: Mapping[int, Any], spaces: Iterator[Mapping[str, Any]]) -
     taken: set[str] = set()
     containers: deque[tuple[str, Any, int]] = deque()
     for space in spaces:
+        here: dict[int, list[str]] = {}
         for name, value in list(space.items()):
             if name.startswith("_") or name in _NOTEBOOK or name in taken or not name.isidentifier():
                 continue
             taken.add(name)
             if id(value) in wanted and wanted[id(value)] is value:
-                found.setdefault(id(value), name)
+                here.setdefault(id(value), []).append(name)
             elif _may_hold(value):
                 containers.append((name, value, 1))
+        for key, names in here.items():
+            found.setdefault(key, names[0] if len(names) == 1 else _made_as(wanted[key], names))
     _search(containers, wanted, found)
     return found
+
+
+def _made_as(value: Any, names: list[str]) -> str:
+    """The first of these names that the line assigns which made a node, or the first of all."""
+    site = getattr(value, "site", None)
+    targets = (site.source_line() if site is not None else "").partition("=")[0]
+    return next((name for name in names if re.search(rf"\b{name}\b", targets) and "(" not in targets), names[0])
 
 
 def _may_hold(value: Any) -> bool:

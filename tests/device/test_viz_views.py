@@ -428,3 +428,12 @@ def test_a_dark_picture_says_the_same() -> None:
     y = (x * x).sum()
     light, dark = viz.draw(y), viz.draw(y, theme="dark")
     assert light.view == dark.view and light.svg != dark.svg and "#16191d" in dark.svg
+
+
+def test_the_line_that_made_a_node_names_it_and_not_a_loop_that_ended_there() -> None:
+    node = None
+    x = leaf([1.0, 2.0])
+    loss = (x * x).sum()
+    for node in (x, loss):
+        assert node is not None
+    assert [card.name for card in viz.draw(loss).view.cards if card.kind != "op"] == ["x", "loss"]
