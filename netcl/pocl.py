@@ -36,6 +36,7 @@ LINKER_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", os.path.dirname(sys.exec
 
 # PoCL 4 renamed `basic` and `pthread`. Names that a PoCL does not know it passes over, so all four can be asked for.
 POCL_DEVICES = "basic pthread cpu-minimal cpu"
+POCL_DEVICES_OF_ONE_CORE = "basic cpu-minimal"  # where threads have nothing to spread over, they only cost
 POCL_CACHE = "pocl"  # below cache_root()
 LOCK_SECONDS = 30.0  # one build takes a quarter of one
 
@@ -53,6 +54,17 @@ exec {linker} "$@"
 """
 
 
+def cores() -> int:
+    """Return on how many cores this process may run.
+
+    >>> cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @contextmanager
 def prepare() -> Iterator[None]:
     """Make the environment right for the block in which OpenCL is first asked for its devices.
@@ -61,7 +73,7 @@ def prepare() -> Iterator[None]:
     processes see the environment they would have seen. Two settings stay: COMPILER_PATH (see `guard_linker`), and
     XDG_CACHE_HOME where the user's own cache folder cannot be written, for pyopencl's sake.
     """
-    settings = {"POCL_DEVICES": POCL_DEVICES}
+    settings = {"POCL_DEVICES": POCL_DEVICES_OF_ONE_CORE if cores() == 1 else POCL_DEVICES}
     root = cache_root()
     if root is not None:
         settings["POCL_CACHE_DIR"] = str(root / POCL_CACHE)

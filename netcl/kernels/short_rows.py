@@ -90,7 +90,7 @@ def _launch(name: str, dtype: np.dtype, rows: int, n: int, labels: np.dtype | No
     groups = (rows + _GROUP - 1) // _GROUP * _GROUP
     arg_types = (None,) * (1 + len(_FUNCTIONS[name].operands)) + (dtype.type,)
     source = _source(name, dtype, labels)
-    return Launch(source, name, arg_types, (rows, n, each), 0, rows * n, grid=(groups,), local=(_GROUP,))
+    return Launch(source, "short_rows", arg_types, (rows, n, each), 0, rows * n, grid=(groups,), local=(_GROUP,))
 
 
 @lru_cache(maxsize=64)
@@ -107,12 +107,13 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None) -> str:
             parameters.append(f"__global const {t}* {operand}")
             moves.append(f"{operand} += k * {'step' if operand == 'each' else 'n'};")
     body = function.body.replace("EXP(", f"{own}exp(").replace("LOG(", f"{own}log(")
-    return f"""{preamble([dtype], body)}
+    return f"""/* {name} */
+{preamble([dtype], body)}
 #define T {t}
 #define EACH(e) for (long j = 0; j < n; j++) out[j] = e;
 #define SUM(name, e) T name = 0; for (long j = 0; j < n;) {{ T part = 0; \\
         for (int turn = 0; turn < {_TURNS} && j < n; turn++, j++) part += e; name += part; }}
-__kernel void {name}({", ".join(parameters)}, const T scale, const long rows, const long n, const long step)
+__kernel void short_rows({", ".join(parameters)}, const T scale, const long rows, const long n, const long step)
 {{
     const long k = get_global_id(0);
     if (k >= rows) return;
