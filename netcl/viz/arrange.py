@@ -20,7 +20,14 @@ Direction = Literal["auto", "lr", "td"]
 
 PAGE = 720.0  # px: the width of a notebook's output
 LEAST_TEXT = 11.0  # px
-ROOM = PAGE * SMALL / LEAST_TEXT - 2  # units that can be drawn on a page with text of at least LEAST_TEXT
+
+
+def units(page: float) -> float:
+    """Units that can be drawn on a page with text of at least LEAST_TEXT."""
+    return page * SMALL / LEAST_TEXT - 2
+
+
+ROOM = units(PAGE)
 MARGIN = 14.0
 _SEED_HEIGHT = 50.0
 _LEGEND_HEIGHT = 34.0
@@ -49,6 +56,12 @@ class Scene:
     cards: tuple[Placed, ...]
     labels: tuple[Placed, ...]
     routes: tuple[Route, ...]
+    page: float = PAGE
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can be read on its page as wide as it is."""
+        return self.width <= units(self.page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +80,9 @@ _NARROWEST = _Plan(True, "stack", TIGHT, balanced=False, lean=True)
 
 
 def arrange(
-    view: GraphView, direction: Direction = "auto", time_limit: float = TIME_LIMIT, stubs: bool = False
-) -> Scene:
+    view: GraphView, direction: Direction = "auto", time_limit: float = TIME_LIMIT, stubs: bool = False,
+    page: float = PAGE,
+) -> Scene:  # fmt: skip
     """Arrange a picture that can be read on a page: the first plan that fits, else the narrowest.
 
     With `stubs` a large graph's scene has more cards than the view: long edges are cut, and their ends named.
@@ -76,24 +90,26 @@ def arrange(
     Raises:  NoLayoutError
     """
     if not view.edges:
-        return _whole(view, _Plan(True, "side", ROOMY), time_limit)
+        return _on(page, _whole(view, _Plan(True, "side", ROOMY), time_limit))
+    room = units(page) - 2 * MARGIN
     ends = time.monotonic() + time_limit
     stubs = stubs and len(view.cards) > _CROWD
     best: Scene | None = None
-    for plan in progress((*_plans(view, direction), *_pressed(len(view.cards))), "layouts tried"):
+    for plan in progress((*_plans(view, direction), *_pressed(len(view.cards), room)), "layouts tried"):
         if best is not None and (time.monotonic() > ends or (direction == "lr" and plan.upright)):
             return best
         try:
-            scene = _build(view, plan, ROOM - 2 * MARGIN, _left(ends), stubs)
+            scene = _build(view, plan, room, _left(ends), stubs)
+            scene = scene and _on(page, scene)
         except NoLayoutError:
             if best is None:
                 raise
             return best
-        if scene is not None and scene.width <= ROOM:
+        if scene is not None and scene.fits:
             return scene
         if scene is not None and (best is None or scene.width < best.width):
             best = scene
-    return best or _whole(view, replace(_NARROWEST, room=ROOM - 2 * MARGIN), _left(ends), stubs)
+    return best or _on(page, _whole(view, replace(_NARROWEST, room=room), _left(ends), stubs))
 
 
 def _left(ends: float) -> float:
@@ -101,9 +117,8 @@ def _left(ends: float) -> float:
     return max(ends - time.monotonic(), 0.05)
 
 
-def _pressed(cards: int) -> Iterator[_Plan]:
+def _pressed(cards: int, room: float) -> Iterator[_Plan]:
     """Plans that bend lines to fit, then those that also send cards one row up where a row is full."""
-    room = ROOM - 2 * MARGIN
     if cards > _CROWD:
         yield from (replace(_NARROWEST, limits=LEAST, room=room * share, pressed=True) for share in (1.0, 0.6))
         return
@@ -314,21 +329,22 @@ def _scene(view: GraphView, plan: _Plan, cards: Mapping[int, Block], labels: Map
         beside.append(Placed(*at((along, across + aside)), label, edge.key))
     high = laid.along if plan.upright else laid.across
     scene = Scene(0.0, high + 2 * MARGIN + _LEGEND_HEIGHT, plan.upright, placed, tuple(beside), tuple(routes))
-    return _centred(scene)
+    return scene
 
 
-def _centred(scene: Scene) -> Scene:
-    """The scene as wide as what is drawn, and no narrower than its legend."""
+def _on(page: float, scene: Scene) -> Scene:
+    """The scene as wide as what is drawn, and no narrower than its legend or a small page."""
     edges = [(card.x, card.right) for card in scene.cards]
     for label in scene.labels:
         edges += [(label.x + left, label.x + right) for left, right in map(ink, label.block.shapes)]
     edges += [(min(x), max(x)) for route in scene.routes for x in [[x for x, _ in (*route.forward, *route.backward)]]]
     left, right = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
-    wide = max(right - left + 2 * MARGIN, _LEAST_WIDTH)
+    wide = max(right - left + 2 * MARGIN, min(_LEAST_WIDTH, units(page)))
     by = (wide - right - left) / 2
     return replace(
         scene,
         width=wide,
+        page=page,
         cards=tuple(replace(each, x=each.x + by) for each in scene.cards),
         labels=tuple(replace(each, x=each.x + by) for each in scene.labels),
         routes=tuple(

@@ -12,7 +12,7 @@ from typing import Any
 from netcl.autograd import Node
 from netcl.errors import ArgumentError
 from netcl.viz import svg
-from netcl.viz.arrange import ROOM, Direction, Scene, arrange
+from netcl.viz.arrange import PAGE, Direction, Scene, arrange
 from netcl.viz.dot import to_dot
 from netcl.viz.fallback import write_table
 from netcl.viz.frames import Frames
@@ -21,7 +21,7 @@ from netcl.viz.inside import opened
 from netcl.viz.lanes import only
 from netcl.viz.layout import TIME_LIMIT, NoLayoutError
 from netcl.viz.names import caller_frame
-from netcl.viz.page import page
+from netcl.viz.page import page as page_of
 from netcl.viz.palette import theme as find_theme
 from netcl.viz.png import bundled, render
 from netcl.viz.select import MOST_CARDS
@@ -30,6 +30,7 @@ from netcl.viz.tables import table
 from netcl.viz.views import GraphView, Show
 
 _MOST = (MOST_CARDS, 24, 12)  # a graph that is too wide for a page with all its cards is folded further
+_LEAST_PAGE = 400  # px: a card between two labels takes as much
 
 
 class Drawing:
@@ -94,7 +95,7 @@ class Drawing:
 
     @property
     def _page(self) -> str:
-        return page(Frames(passage(self.view)))
+        return page_of(Frames(passage(self.view)))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         shown = {"image/svg+xml": self.svg, "text/plain": self.text}
@@ -110,7 +111,7 @@ class Drawing:
 def draw(
     root: Any, *, names: Mapping[Any, str] | None = None, direction: Direction = "auto", theme: str = "light",
     show: Show = "both", fold: bool | str | Collection[str] = "auto", around: Node | str | None = None, depth: int = 2,
-    tangents: Mapping[Any, Any] | None = None, inside: bool = False, png: bool = False,
+    tangents: Mapping[Any, Any] | None = None, inside: bool = False, png: bool = False, page: float = PAGE,
     time_limit: float = TIME_LIMIT,
 ) -> Drawing:  # fmt: skip
     """Draw the graph below a node (or that of a tape): values forward, gradients backward, and why.
@@ -121,9 +122,9 @@ def draw(
     card each; `fold` True does so in a small graph too, names fold the scopes so called, False folds nothing. `around`,
     a node or its name, draws only what is within `depth` edges of it. `tangents`, for leaves, draws forward mode: which
     tangent each node then has. `inside` draws what a checkpointed or fused node computes. `png` gives notebooks a PNG
-    as well. Nothing in the graph changes.
+    as well. `page` is how wide the output area is; a picture for a narrow one runs down. Nothing in the graph changes.
 
-    Units:   `time_limit` in seconds; a layout that takes longer gives a table
+    Units:   `page` in CSS pixels, from 400; `time_limit` in seconds; a layout that takes longer gives a table
     Raises:  ArgumentError if `root` has no graph, or an argument is not one of the above
 
     >>> from netcl import autograd as ag, viz
@@ -136,6 +137,8 @@ def draw(
     _one_of("direction", direction, ("auto", "lr", "td"))
     _one_of("show", show, ("both", "forward", "backward"))
     find_theme(theme)
+    if not page >= _LEAST_PAGE:
+        raise ArgumentError(f"a page is {_LEAST_PAGE} px wide or more, not {page!r}")
     frame = caller_frame()
     if inside:
         root, names = opened(root, names, frame)
@@ -144,11 +147,11 @@ def draw(
     for most in _MOST:
         view = only(read(root, names, frame, most, fold=fold, around=around, distance=depth, tangents=tangents), show)
         try:
-            scene = arrange(view, direction, max(ends - time.monotonic(), 0.0) if drawing else time_limit, True)
+            scene = arrange(view, direction, max(ends - time.monotonic(), 0.0) if drawing else time_limit, True, page)
         except NoLayoutError as error:
             return drawing or Drawing(view, f"shown as a table: {error}", theme, png)
         drawing = Drawing(view, scene, theme, png)
-        if scene.width <= ROOM or direction == "lr" or fold is False or around is not None:
+        if scene.fits or direction == "lr" or fold is False or around is not None:
             break
     assert drawing is not None
     return drawing

@@ -423,6 +423,15 @@ def test_a_thousand_cards_are_laid_out_without_graphviz(monkeypatch: pytest.Monk
     assert svg_reader.read(drawing.svg).faults(drawing.view, cut=True) == []
 
 
+def test_a_page_is_as_wide_as_is_said() -> None:
+    a = leaf(2.0, "a")
+    f = a * leaf(3.0, "b") + a**2
+    wide, narrow = viz.draw(f), viz.draw(f, page=400)
+    assert wide.view == narrow.view and 'width="400"' in narrow.svg and 'width="400"' not in wide.svg
+    with pytest.raises(ArgumentError, match="400 px wide or more, not 10"):
+        viz.draw(f, page=10)
+
+
 def test_a_dark_picture_says_the_same() -> None:
     x = leaf([1.0, 2.0], "x")
     y = (x * x).sum()

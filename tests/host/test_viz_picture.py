@@ -92,6 +92,16 @@ def test_a_picture_fits_the_page_with_text_that_can_be_read(svg_reader: Any, nam
     assert picture.least_text >= 10.99
 
 
+@pytest.mark.parametrize("name", ["chain", "fork", "twice", "skip", "layers"])
+@pytest.mark.parametrize("page", [440, 560])
+def test_a_narrow_page_is_kept_to_and_can_be_read(svg_reader: Any, name: str, page: float) -> None:
+    view = graph(SHAPES[name], ())
+    scene = arrange(view, page=page)
+    picture = svg_reader.read(write(view, scene, LIGHT))
+    assert scene.fits and picture.width <= page and picture.least_text >= 10.99
+    assert picture.faults(view) == []
+
+
 @pytest.mark.parametrize("direction", ["auto", "td", "lr"])
 def test_hostile_and_long_names_stay_in_their_cards(svg_reader: Any, direction: Any) -> None:
     names = [*HOSTILE, LONG, LONG * 3, "😀" * 30]
