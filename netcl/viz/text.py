@@ -43,7 +43,7 @@ def clean(text: str) -> str:
     >>> clean("a\\x00b\\nc"), clean("\\u202eabc")
     ('ab c', 'abc')
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # nothing of the kinds below
         return text
     kept = []
     for char in text:
@@ -83,7 +83,7 @@ def _em(char: str, bold: bool, mono: bool) -> float:
     return _WIDTHS[bold].get(char, _UNKNOWN)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def width(text: str, size: float, *, bold: bool = False, mono: bool = False) -> float:
     """How wide the text is at most, in the units of `size`, whatever font the reader has.
 
