@@ -59,6 +59,8 @@ def edge(
     count = {2: "twice", 3: "three times"}.get(times, f"{times} times")
     twice = times > 1 and target.kind != "fold"
     which = f"{_name(target)} stands in it {count}; this is one of its ways." if twice else ""
+    if twice and each.numbers:
+        which = f"{_name(target)} stands in it {count}. Through this one of its places,"
     return " ".join(part for part in (arrives, which, middle, end) if part)
 
 

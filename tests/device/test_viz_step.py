@@ -349,3 +349,10 @@ def test_passes_are_saved_as_pages_and_pictures(tmp_path: Path) -> None:
     root.backward()
     drawn = viz.draw(root).save(tmp_path / "drawn.html").read_text(encoding="utf-8")
     assert "4 + 3 = 7." in drawn
+
+
+def test_of_a_node_that_stands_twice_each_step_speaks_of_one_place() -> None:
+    a = ag.tensor(3.0, requires_grad=True, name="a")
+    f = a * a
+    said = viz.filmstrip(f).text
+    assert said.count("a stands in it twice. Through this one of its places, f changes by a = 3 for each unit") == 2
