@@ -10,6 +10,6 @@ SANITIZE = Path(__file__).parent / "tests" / "notebooks" / "nbval_sanitize.cfg"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """nbval compares HTML. A figure stands there as a PNG, which differs between matplotlibs: its words are compared."""
+    """nbval compares HTML, where a figure stands as a PNG, another with each matplotlib: its words are compared."""
     if getattr(config.option, "nbval", False) and config.option.nbval_sanitize_with is None:
         config.option.nbval_sanitize_with = str(SANITIZE)
