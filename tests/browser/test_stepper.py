@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,8 +17,8 @@ CELLS = (FORK, "viz.step(f)", "viz.step(f, predict=True, ask=['entry'])")
 OUTPUTS = ".jp-OutputArea-output"
 
 
-def notebook(kernel: str = "python3") -> Any:
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+def notebook(kernel: str = "python3", sources: Sequence[str] = CELLS) -> Any:
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": {"name": kernel, "display_name": kernel}})
 
 
@@ -116,3 +116,27 @@ def test_without_a_kernel_a_picture_is_still_there(lab: Any, trust: Callable[...
     page = lab.open("stored.ipynb")
     cell(page, 1).locator(".jp-RenderedSVG").wait_for()
     assert cell(page, 1).locator(".jp-RenderedSVG").is_visible()
+
+
+def test_with_a_png_a_picture_is_there_in_a_notebook_that_is_not_trusted(lab: Any) -> None:
+    explored = "viz.explore(lambda a, b: a * b + a ** 2, a=2.0, b=(-1, 1), png=True)"
+    made = notebook(sources=(FORK, "viz.step(f, png=True)", explored))
+    import_module("nbclient").NotebookClient(made, kernel_name="python3", store_widget_state=False).execute()
+    made.metadata["kernelspec"] = {"name": "gone", "display_name": "gone"}
+    lab.write("stored_png.ipynb", made)
+    page = lab.open("stored_png.ipynb")
+    for number in (1, 2):
+        cell(page, number).scroll_into_view_if_needed()
+        picture = cell(page, number).locator(".jp-RenderedImage img")
+        picture.wait_for()
+        assert picture.evaluate("each => each.complete && each.naturalWidth > 600")
+
+
+def test_with_a_png_a_kernel_still_shows_the_widgets_alone(lab: Any) -> None:
+    lab.write("live_png.ipynb", notebook(sources=(FORK, "viz.step(f, png=True)")))
+    page = lab.open("live_png.ipynb")
+    lab.run(page)
+    cell(page, 1).locator(".netcl-live svg").wait_for()
+    cell(page, 1).get_by_role("button", name="Next").click()
+    cell(page, 1).get_by_text("step 1 of 5", exact=True).wait_for()
+    assert not any(each.is_visible() for each in cell(page, 1).locator(".jp-RenderedImage, .jp-RenderedSVG").all())
