@@ -55,6 +55,34 @@ def _step_cases(rng: Random) -> list[tuple[Any, ...]]:
 # 02.step
 
 
+def cube32(x: Any) -> Any:
+    """The cube as the notebook has it; the calls of it are counted."""
+    return np.float32(x) * np.float32(x) * np.float32(x)
+
+
+def _counted(slope: Callable[[float], Any], x: float) -> dict[str, Any]:
+    """A slope, and how often it called the `cube32` of its own module; where there is none, twice is believed."""
+    names, calls = getattr(slope, "__globals__", {}), [0]
+    own = names.get("cube32")
+    if not callable(own):
+        return {"slope": slope(x), "calls of cube32": 2}
+
+    def counting(at: Any) -> Any:
+        calls[0] += np.size(at)
+        return own(at)
+
+    names["cube32"] = counting
+    try:
+        return {"slope": slope(x), "calls of cube32": calls[0]}
+    finally:
+        names["cube32"] = own
+
+
+def _true_slope(x: float) -> float:
+    """The reference: the formula, after as many calls as are asked for."""
+    return 3 * x**2 + 0 * float(cube32(0.0) - cube32(0.0))
+
+
 def _slope_with(step: Callable[[Any], Any], divisor: float = 2.0) -> Callable[[float], float]:
     """Return a central difference of the cube in float32 whose step is a rule of x."""
 
@@ -62,7 +90,7 @@ def _slope_with(step: Callable[[Any], Any], divisor: float = 2.0) -> Callable[[f
         at = np.float32(x)
         h = np.float32(step(at))
         up, down = at + h, at - h
-        difference = float(up * up * up) - float(down * down * down)
+        difference = float(cube32(up)) - float(cube32(down))
         # A step of nothing gives NaN, as it does in float32.
         return difference / (divisor * float(h)) if h else float("nan")
 
@@ -71,11 +99,12 @@ def _slope_with(step: Callable[[Any], Any], divisor: float = 2.0) -> Callable[[f
 
 def _slope_in_double(x: float) -> float:
     h = 1e-3 * (1 + abs(x))
-    return float((np.float32(x + h) ** 3 - np.float32(x - h) ** 3) / (np.float32(x + h) - np.float32(x - h)))
+    return float((cube32(x + h) - cube32(x - h)) / (np.float32(x + h) - np.float32(x - h)))
 
 
 def _places(rng: Random) -> list[tuple[Any, ...]]:
-    fixed = [0.0, 1.0, -2.5, 0.05, 1000.0, 1e5, -3e5]
+    # A step such as (x + 1)/200 is nothing at −1: whole places and small negative ones find such steps.
+    fixed = [0.0, 1.0, -1.0, 2.0, -2.0, -2.5, 0.05, -0.05, -0.5, -10.0, 1000.0, -1000.0, 1e5, -3e5]
     return [(x,) for x in (*fixed, rng.uniform(5, 50), rng.uniform(5e5, 1e6))]
 
 
@@ -187,6 +216,22 @@ EXERCISES = (
                 "Solve for h³ once more: what multiplies h goes below the fraction line.",
                 "From 7h = 3/h² comes h³ = 3/7.",
             )),
+            Wrong("three forgotten", lambda d: lambda value, third, epsilon:
+                  (epsilon * abs(value) / abs(third)) ** (1 / 3), (
+                "The power is right; a whole number was lost on the way.",
+                "Differentiate h² and keep the 2; then see what it makes of the 1/6.",
+                "The least of h²/20 + 1/h: h/10 = 1/h², so h³ = 10.",
+            )),
+            Wrong("rule of thumb", lambda d: lambda value, third, epsilon: epsilon ** (1 / 3), (
+                "That is the size of h for an ordinary function; two of the arguments are not used.",
+                "A large f makes rounding worse, a large third derivative makes truncation worse: both belong in.",
+                "For h² + 16/h the best h is 2, for h² + 128/h it is 4.",
+            )),
+            Wrong("no sizes", lambda d: lambda value, third, epsilon: (3 * epsilon * value / third) ** (1 / 3), (
+                "For some cases your h is a complex number.",
+                "Python takes a root of a negative number to the complex plane: use sizes, by `abs`.",
+                "(-8) ** (1 / 3) is not −2 in Python, but 1 + 1.73i.",
+            )),
             Wrong("signs kept", lambda d: lambda value, third, epsilon:
                   float(np.cbrt(3 * epsilon * value / third)), (
                 "For some values your h is negative.",
@@ -204,9 +249,9 @@ EXERCISES = (
     Exercise(
         name="02.second", kind="predict",
         asks="the best h for the second difference",
-        data=lambda rng: {"value": rng.choice([1.0, 2.0, 5.0]), "fourth": rng.choice([6.0, 24.0, 80.0])},
+        data=lambda rng: {"value": rng.choice([2.0, 3.0, 5.0]), "fourth": rng.choice([6.0, 10.0, 500.0])},
         answer=Number(lambda d: (48 * _EPS64 * d.value / d.fourth) ** 0.25, rtol=0.01, atol=0,
-                      why="two digits of h are plenty"),
+                      why="three digits are asked for"),
         right=(
             lambda d: (48 * _EPS64 * d.value / d.fourth) ** 0.25,
             lambda d: np.sqrt(np.sqrt(np.float64(12 * 4 * d.value * _EPS64 / d.fourth))),
@@ -218,6 +263,11 @@ EXERCISES = (
                 "Very close. Count the errors again.",
                 "The value in the middle enters twice, and its error with it.",
                 "In p − 2q + r, with each off by 0.5 at most, the whole is off by 2 at most, not by 1.5.",
+            )),
+            Wrong("rule of thumb", lambda d: _EPS64**0.25, (
+                "That is about how large h is for an ordinary function. Here |f| and its derivative are given.",
+                "Keep |f| and |f⁗| in E(h), and the whole numbers, too.",
+                "The least of h² + 1/h² is at 1, that of h² + 81/h² at 3.",
             )),
             Wrong("errors cancel", lambda d: (0.5 * 48 * _EPS64 * d.value / d.fourth) ** 0.25, (
                 "You let some of the errors take others away.",
@@ -249,7 +299,7 @@ EXERCISES = (
     Exercise(
         name="02.step", kind="debug",
         asks="slope(x): a central difference in float32 that works at every size of x, mended",
-        answer=Function(lambda d: lambda x: 3 * x**2, cases=_places, rtol=0.02, atol=2e-3,
+        answer=Function(lambda d: _true_slope, cases=_places, rtol=0.02, atol=2e-3, call=_counted,
                         why="two digits, which is what was asked for"),
         right=(
             lambda d: _slope_with(lambda x: 2.0**-8 * max(1.0, abs(x))),
@@ -277,6 +327,11 @@ EXERCISES = (
                 "At one place your step is nothing at all.",
                 "A part of |x| is no step where x is 0: there must be a least one.",
                 "A hundredth of your distance from home is a fine stride, until you are at home.",
+            )),
+            Wrong("the formula", lambda d: lambda x: 3 * x * x, (
+                "The numbers are right, but `cube32` was not asked.",
+                "A difference knows nothing of the rule for cubes: two values, and the distance between them.",
+                "For a black box with values 7 at 1 and 9 at 2 the slope between them is 2, whatever is inside.",
             )),
             Wrong("divided by h", lambda d: _slope_with(lambda x: 2.0**-8 * max(1.0, abs(x)), 1.0), (
                 "All results are off by one and the same factor.",
