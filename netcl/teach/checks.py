@@ -27,6 +27,7 @@ _UNKNOWN = (
     "This is not right, and none of the hints of this exercise fits it. Read the section before it once more, and go "
     "through your steps one by one."
 )
+_ASKED = re.compile(r"(; .* is|the one that is) asked for\.$")  # how a remark on the kind or the shape ends
 _REPORT = "Please report this, with the name of the exercise."
 
 _met: dict[tuple[str, str], int] = {}  # (exercise, rule) -> how often it was met in this session
@@ -134,7 +135,8 @@ def _told(exercise: Exercise, verdict: Verdict, unkept: str) -> Result:
         level = min(met, 3)
         lines = list(verdict.rule.hints[:level])
     elif verdict.state == "wrong":
-        lines = [_UNKNOWN, verdict.remark]
+        telling = _ASKED.search(verdict.remark)  # such a remark is a hint of its own
+        lines = [verdict.remark] if telling else [_UNKNOWN, verdict.remark]
     return Result(exercise.name, verdict.state, _clean([*lines, unkept]), level)
 
 

@@ -87,6 +87,14 @@ def test_the_unanswered_says_what_is_asked(known: dict[str, Exercise]) -> None:
     assert "<adds>" not in teach.check("99.sum").html
 
 
+def test_a_remark_on_the_kind_is_not_denied_to_be_a_hint() -> None:
+    listed = Function(lambda d: lambda n: [n], cases=lambda rng: [(n,) for n in range(5)], returns="a list of one")
+    exercise = planted(answer=listed, right=(lambda d: lambda n: [n],), wrong=())
+    assert checks.check(exercise, lambda n: n).text.endswith("(0) gives 0; a list of one is asked for.")
+    assert "none of the hints" not in checks.check(exercise, lambda n: n).text
+    assert "none of the hints" in checks.check(exercise, lambda n: [n + 1]).text
+
+
 def test_silent_checks_do_not_count(known: dict[str, Exercise], capsys: pytest.CaptureFixture[str]) -> None:
     a = teach.given("99.sum").a
     assert teach.right("99.sum", a + 3) and not teach.right("99.sum", a) and not teach.right("99.sum")

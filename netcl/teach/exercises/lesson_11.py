@@ -115,6 +115,14 @@ def _ones_dropped(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return g.sum(axis=(*range(lead), *(lead + i for i in ones)))
 
 
+def _one_by_one(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    lead, ones = _stretched_axes(g, shape)
+    g = g.sum(axis=tuple(range(lead)))
+    for axis in ones:
+        g = g.sum(axis=axis)
+    return g
+
+
 def _mean(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     size = int(np.prod(shape, dtype=int))
     return _unbroadcast(g, shape) * (size / g.size if g.size else 0.0)
@@ -161,6 +169,16 @@ UNBROADCAST = Exercise(
             "The right numbers, in an array of fewer axes.",
             "An axis that is summed because its length was 1 stays, with length 1: keepdims=True, or reshape.",
             "The cotangent of a column of shape (5, 1) has shape (5, 1) and not (5,).",
+        )),
+        Wrong("axes that move while they are summed", lambda d: _one_by_one, (
+            "Your axes are summed one after the other. What is axis 2 called once axis 0 is gone?",
+            "Each sum takes an axis away and renumbers those behind it; keepdims=True leaves them where they were.",
+            "In shape (5, 2, 7), sum over axis 0: the 7 stands at axis 1 then, and there is no axis 2.",
+        )),
+        Wrong("the first axis, always", lambda d: lambda g, shape: g.sum(axis=0), (
+            "Axis 0 is summed whatever `shape` says.",
+            "Which axes were stretched is to be found out from the two shapes: it may be none, or several.",
+            "From (2, 1) to (2, 9) axis 0 is the array's own, and axis 1 is summed.",
         )),
         Wrong("mean for sum", lambda d: _mean, (
             "Right shape, but your numbers get smaller the more copies there are.",

@@ -67,6 +67,11 @@ KEEPDIMS = Exercise(
             "x reaches c through the mean as well; its contribution is to be mended, not left out.",
             "For one entry in a row of a hundred, the direct path gives 1 and the mean takes 0.01 from it.",
         )),
+        Wrong("sum for mean", lambda d: lambda g: g - g.sum(axis=1, keepdims=True), (
+            "The shapes fit now, and too much is subtracted.",
+            "It was a mean in forward, and its rule divides by the number of entries in a row.",
+            "For a row of a hundred entries that all send 1, each gets 1 − 1 back, and not 1 − 100.",
+        )),
         Wrong("sign turned", lambda d: lambda g: g + g.mean(axis=1, keepdims=True), (
             "The shapes fit now. Look at the sign.",
             "The mean enters c with a minus, and the rule keeps it.",
@@ -112,6 +117,11 @@ def _max_cases(rng: random.Random) -> list[tuple[Any, ...]]:
     return [(whole(rng, *x.shape[:-1]) + 10, x) for x in arrays]
 
 
+def _unlifted(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    won = _winners(x)
+    return np.asarray(g) * won / won.sum(axis=-1, keepdims=True)
+
+
 MAX = Exercise(
     name="11.max", kind="build",
     asks="a function max_vjp(g, x): the VJP of x.max(axis=-1), ties sharing equally",
@@ -123,6 +133,11 @@ MAX = Exercise(
             "Rows without a tie are right. Where there is one, too much is sent back.",
             "The shares of tied winners must add up to what arrived: divide by how many there are.",
             "[90, 90] with a cotangent of 60: thirty each, not sixty each.",
+        )),
+        Wrong("cotangent without its last axis", lambda d: _unlifted, (
+            "The axis that max took away is missing from g when it meets x.",
+            "Bring it back with length 1, `[..., None]`: then each cotangent meets its own row.",
+            "Cotangents of shape (7,) are laid along the rows of a (7, 9) array; as (7, 1) they stand beside them.",
         )),
         Wrong("first winner takes all", lambda d: _first_winner, (
             "That is a subgradient, too, but not the one that was asked for: look at ties.",

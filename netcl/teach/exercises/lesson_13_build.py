@@ -36,7 +36,8 @@ MEAN = Exercise(
     name="13.mean", kind="debug",
     asks="mean_rule(g, out, a) mended: the VJP of a.mean(axis=1), as a list of one array",
     answer=Function(
-        lambda d: lambda g, out, a: [_column(g) / a.shape[1] + a * 0.0], cases=_mean_cases, **_TOLERANCES,
+        lambda d: lambda g, out, a: [_column(g) / a.shape[1] + a * 0.0], cases=_mean_cases,
+        returns="a list of one array", **_TOLERANCES,
     ),
     right=(
         lambda d: lambda g, out, a: [_column(g) / a.shape[1] + a * 0.0],
@@ -49,6 +50,11 @@ MEAN = Exercise(
             "This is the rule as it was found. By which factor do all rows disagree?",
             "Divide by the number of entries that one average is made of, not by all there are.",
             "Ten rows of seven numbers have ten means, and each is made of seven numbers.",
+        )),
+        Wrong("not stretched", lambda d: lambda g, out, a: [_column(g) / a.shape[1]], (
+            "The right numbers, in a column. Which shape has a?",
+            "A cotangent has the shape of its operand: each number is handed to every entry of its row.",
+            "For an a of shape (10, 7), a column of shape (10, 1) has still to be stretched to (10, 7).",
         )),
         Wrong("rows counted", lambda d: lambda g, out, a: [_column(g) / a.shape[0] + a * 0.0], (
             "Right for square arrays only.",
@@ -93,7 +99,10 @@ def _matmul_cases(rng: random.Random) -> list[tuple[Any, ...]]:
 MATMUL = Exercise(
     name="13.matmul", kind="debug",
     asks="matmul_rule(g, out, a, b) mended: the VJP of a @ b, as a list of two matrices",
-    answer=Function(lambda d: lambda g, out, a, b: [g @ b.T, a.T @ g], cases=_matmul_cases, **_TOLERANCES),
+    answer=Function(
+        lambda d: lambda g, out, a, b: [g @ b.T, a.T @ g], cases=_matmul_cases, returns="a list of two matrices",
+        **_TOLERANCES,
+    ),
     right=(
         lambda d: lambda g, out, a, b: [g @ b.T, a.T @ g],
         lambda d: lambda g, out, a, b: [(b @ g.T).T, (g.T @ a).T],
@@ -121,6 +130,11 @@ MATMUL = Exercise(
             "What stood on the right of A in AB stands on the right of Ȳ.",
             "For A of shape (2, 3) the free index of length 2 comes from Ȳ and must be first.",
         )),
+        Wrong("the first product the wrong way round", lambda d: lambda g, out, a, b: [b.T @ g, a.T @ g], (
+            "The second entry is right. In the first one the two factors stand in the wrong order.",
+            "b is on the right of a in a @ b, and its transpose is on the right of g.",
+            "For A of shape (2, 3), B (3, 4): Bᵀ is (4, 3) and fits behind a (2, 4) cotangent, not before it.",
+        )),
         Wrong("results swapped", lambda d: lambda g, out, a, b: [a.T @ g, g @ b.T], (
             "Two good matrices, delivered to the wrong addresses.",
             "The list has one entry for each argument, in their order: first a's, then b's.",
@@ -146,7 +160,10 @@ def _tanh_cases(rng: random.Random) -> list[tuple[Any, ...]]:
 TANH = Exercise(
     name="13.tanh", kind="debug",
     asks="tanh_rule(g, out, a) mended: the VJP of tanh, as a list of one array",
-    answer=Function(lambda d: lambda g, out, a: [g * (1.0 - out * out)], cases=_tanh_cases, **_TOLERANCES),
+    answer=Function(
+        lambda d: lambda g, out, a: [g * (1.0 - out * out)], cases=_tanh_cases, returns="a list of one array",
+        **_TOLERANCES,
+    ),
     right=(
         lambda d: lambda g, out, a: [g * (1.0 - out * out)],
         lambda d: lambda g, out, a: [g * (1.0 - ag.tanh(a) ** 2)],
@@ -202,7 +219,10 @@ def _row_cases(rng: random.Random) -> list[tuple[Any, ...]]:
 ROW = Exercise(
     name="13.row", kind="debug",
     asks="row_rule(g, out, a, b) mended: the VJP of a + b, where b is one row, as a list of two arrays",
-    answer=Function(lambda d: lambda g, out, a, b: [g, g.sum(axis=0)], cases=_row_cases, **_TOLERANCES),
+    answer=Function(
+        lambda d: lambda g, out, a, b: [g, g.sum(axis=0)], cases=_row_cases, returns="a list of two arrays",
+        **_TOLERANCES,
+    ),
     right=(
         lambda d: lambda g, out, a, b: [g, g.sum(axis=0)],
         lambda d: lambda g, out, a, b: [g * 1.0, g.T.sum(axis=1)],
@@ -219,6 +239,11 @@ ROW = Exercise(
             "The second cotangent does not have the shape of b.",
             "b was stretched over the rows, so its cotangent is summed over them.",
             "A row of shape (9,) gets nine numbers, however many rows there are.",
+        )),
+        Wrong("axis kept", lambda d: lambda g, out, a, b: [g, g.sum(axis=0, keepdims=True)], (
+            "The right numbers, with one axis too many.",
+            "b has a single axis. The one that broadcasting put in front is dropped again: no keepdims here.",
+            "A row of shape (9,) gets (9,) back, and not (1, 9).",
         )),
         Wrong("averaged", lambda d: lambda g, out, a, b: [g, g.mean(axis=0)], (
             "Too small by the number of rows.",
