@@ -47,8 +47,8 @@ class Function(Answer):
 
     `cases(rng)` makes the argument tuples, anew for each function that is called, so that one which writes into its
     arguments disturbs nobody. With `tensors=True` arrays arrive as tensors of netcl. `call(f, *args)` says how the
-    answer is used, where it is not simply called: for a class, or to bring results of many forms into one. `returns`
-    says what list the function is to return, to somebody who returned none.
+    answer is used, where it is not simply called: for a class, or to bring results of many forms into one; `say(*args)`
+    then tells a case in words. `returns` says what list the function is to return, to somebody who returned none.
 
     Units:  `seconds` for all cases together
 
@@ -68,6 +68,7 @@ class Function(Answer):
     call: Callable[..., Any] | None = None
     seconds: float = 10.0
     returns: str = ""
+    say: Callable[..., str] | None = None
 
     def read(self, given: Any, d: Data) -> Any:
         if not callable(given):
@@ -127,7 +128,8 @@ class Function(Answer):
         outcomes: list[Outcome] = []
         cases = [_copied(args) for args in self.cases(random.Random("netcl"))]
         name = getattr(f, "__name__", "f")
-        told = [f"{shown(name, 40).strip(chr(39))}({', '.join(shown(arg, 80) for arg in args)})" for args in cases]
+        plain = [f"{shown(name, 40).strip(chr(39))}({', '.join(shown(arg, 80) for arg in args)})" for args in cases]
+        told = plain if self.say is None else [self.say(*args) for args in cases]
 
         def run() -> None:
             for args, case in zip(cases, told, strict=True):

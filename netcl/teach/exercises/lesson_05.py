@@ -61,6 +61,11 @@ _TANGENT = Exercise(
             "When one factor moves, the other one is what multiplies its move.",
             "u = ab at a = 20, b = 30 with tangents 1 and 0: the tangent is 30.",
         )),
+        Wrong("the first tangent forgotten", lambda d: [2 * d.x, 2 * d.x * d.y + d.x**2 * d.y_dot], (
+            "The speed of x shows nowhere; that of y does.",
+            "The first operation has an operand that moves: its slope has to be multiplied by how fast.",
+            "u = 40a with the tangent 0.5 at a, and then v = u + b: v takes 20 from u, not 40.",
+        )),
         Wrong("values pushed", lambda d: [d.x**2, d.x**2 * d.y], (
             "These are the values of the two nodes.",
             "Asked for is how fast they move when the inputs move with the given speeds.",
@@ -138,6 +143,11 @@ _SHAPES = Exercise(
             "What goes in and what comes out have changed places.",
             "In forward mode a tangent travels with the values: it goes in at the inputs.",
             "For a map from one input to a hundred outputs, one number goes in and a hundred come out.",
+        )),
+        Wrong("tangents exchanged", lambda d: [d.m, d.n, d.n], (
+            "The passes are right. The two tangents have changed places.",
+            "The tangent that goes in belongs to the inputs, and has their shape.",
+            "A map from one input to a hundred outputs takes in one velocity, and returns a hundred.",
         )),
         Wrong("a pass for each entry", lambda d: [d.n, d.m, d.n * d.m], (
             "Too many passes: each would give you one entry only, but it gives more.",

@@ -37,6 +37,11 @@ def _entry_by_entry(a: Any, b: Any, a_dot: Any, b_dot: Any) -> Any:
     return a_dot * b + a * b_dot if a.shape == b.shape else a_dot @ b + a @ b_dot
 
 
+def _factors_exchanged(a: Any, b: Any, a_dot: Any, b_dot: Any) -> Any:
+    """The rule as it would be for numbers, b ȧ + a ḃ: an error, unless the matrices are square."""
+    return b @ a_dot + a @ b_dot
+
+
 def _by_branches(op: str, primals: Any, tangents: Any) -> Any:
     if op == "sin":
         return tangents[0] * np.sin(primals[0] + np.pi / 2)
@@ -110,6 +115,11 @@ RULES = Exercise(
             "A matrix product is a product: two operands, two terms.",
             "With the left one still, AB moves by A times the move of B.",
         )),
+        Wrong("matmul: the order of the factors", lambda d: _push(matmul=_factors_exchanged), (
+            "For matrices some factors stand in the wrong order; where they are not square, that cannot even be done.",
+            "AB is not BA: in each term the left factor stays left, and the right one right.",
+            "A is 20 × 30 and B is 30 × 7: the move of A, too, is 20 × 30, and stands to the left of B.",
+        )),
         Wrong("matmul: entry by entry", lambda d: _push(matmul=_entry_by_entry), (
             "Square matrices give another result than the rest.",
             "In NumPy `*` works entry by entry; the rule of a matrix product has matrix products in it.",
@@ -117,6 +127,22 @@ RULES = Exercise(
         )),
     ),
 )  # fmt: skip
+
+
+def _adding_in_place() -> type:
+    """Dual numbers whose + writes its result into the left operand."""
+
+    base: Any = _algebra(_add, _mul, _sub)
+
+    class Dual(base):
+        def __add__(self, other: Any) -> Dual:
+            total = super().__add__(other)
+            self.primal, self.tangent = total.primal, total.tangent
+            return self
+
+        __radd__ = __add__
+
+    return Dual
 
 
 def _algebra(
@@ -147,14 +173,21 @@ def _algebra(
     return Dual
 
 
-def _run(dual: type, x: Pair, y: Pair) -> Pair:
+def _run(dual: type, x: Pair, y: Pair) -> tuple[Any, ...]:
     """What `check` has a class compute: (x y + x) x − 2 y, and the same once more with numbers on the other side."""
     a, b = dual(*x), dual(*y)
     if a * b is None:  # not written yet
         return None  # pyright: ignore[reportReturnType]
     out: Any = (a * b + a) * a - 2.0 * b
     out = out + 1.0 * a * 3.0 + 1.0
+    _ = a + b, a - b, a * b  # must leave both as they were
+    if (a.primal, a.tangent, b.primal, b.tangent) != (*x, *y):
+        return out.primal, out.tangent, "and an operand was changed"
     return out.primal, out.tangent
+
+
+def _told(x: Pair, y: Pair) -> str:
+    return f"(a b + a) a − 2 b + 1 a 3 + 1, with a = Dual({x[0]:g}, {x[1]:g}) and b = Dual({y[0]:g}, {y[1]:g}),"
 
 
 def _add(x: Pair, y: Pair) -> Pair:
@@ -207,7 +240,7 @@ DUAL = Exercise(
     kind="build",
     asks="a class Dual with +, − and ·, also with plain numbers",
     answer=Function(
-        lambda d: _algebra(_add, _mul, _sub), cases=_pairs, call=_run, rtol=1e-9,
+        lambda d: _algebra(_add, _mul, _sub), cases=_pairs, call=_run, say=_told, rtol=1e-9,
         why="whole numbers: exact in float64",
     ),
     right=(lambda d: _by_matrices(), lambda d: _algebra(lambda x, y: (y[0] + x[0], y[1] + x[1]), _mul, _sub)),
@@ -232,6 +265,11 @@ DUAL = Exercise(
             "Something moves that should stand still.",
             "A plain number in the program is a constant.",
             "5 · (20 + 1ε) = 100 + 5ε.",
+        )),
+        Wrong("written into an operand", lambda d: _adding_in_place(), (
+            "An operation has changed one of the numbers that went in.",
+            "A sum is a new number. Make one, and leave `self` and `other` as they are.",
+            "After c = 10 + 20 there are still a 10 and a 20, and both may be used again.",
         )),
         Wrong("a minus lost", lambda d: _algebra(_add, _mul, lambda x, y: (x[0] - y[0], x[1] + y[1])), (
             "One operation treats value and tangent differently.",
