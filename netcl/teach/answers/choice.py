@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from netcl.teach.answers.base import Answer, Data, UnfitError, kind_of, value
@@ -14,6 +15,8 @@ from netcl.teach.answers.base import Answer, Data, UnfitError, kind_of, value
 class Choice(Answer):
     """A letter, or several, of stated options: `"b"`, `"ac"`, `["a", "c"]`, or an option's own text.
 
+    With `by_letter=True` an answer that follows no rule as a whole meets that of its wrong or missing letters.
+
     >>> from types import SimpleNamespace
     >>> which = Choice("ac", options={"a": "It adds.", "b": "It sets.", "c": "It waits."})
     >>> which.same(which.read("C, a", SimpleNamespace()), which.target(SimpleNamespace()))
@@ -22,6 +25,7 @@ class Choice(Answer):
 
     expected: Any
     options: Mapping[str, str] = field(default_factory=dict)
+    by_letter: bool = False
 
     def read(self, given: Any, d: Data) -> Any:
         parts = list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
@@ -58,6 +62,14 @@ class Choice(Answer):
 
     def same(self, one: Any, other: Any) -> bool:
         return one == other
+
+    def nearest(self, read: Any, others: Sequence[Any]) -> int | None:
+        found = super().nearest(read, others)
+        if found is not None or not self.by_letter:
+            return found
+        right = self.target(SimpleNamespace())
+        fits = [(len(other ^ right), -i) for i, other in enumerate(others) if other ^ right <= read ^ right]
+        return -max(fits)[1] if fits else None
 
     def wanted(self, d: Data) -> list[str]:
         return [f"{letter}: {option}" for letter, option in self.options.items()]

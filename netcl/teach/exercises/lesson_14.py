@@ -72,15 +72,15 @@ ITEMS = Exercise(
 RETURNS = Exercise(
     name="14.returns", kind="predict",
     asks="[ms until both are done where enqueue blocks, ms where it returns at once], for a kernel and host work",
-    data=lambda rng: {"kernel": rng.choice((10, 15, 25)), "host": rng.choice((40, 55, 65))},
+    data=lambda rng: {"kernel": rng.choice((40, 55, 65)), "host": rng.choice((10, 15, 25))},
     answer=Number(lambda d: [d.kernel + d.host, max(d.kernel, d.host)], rtol=0, why="whole ms"),
     right=(
         lambda d: [d.kernel + d.host, max(d.kernel, d.host)],
-        lambda d: (float(sum((d.host, d.kernel))), float(d.host)),
+        lambda d: (float(sum((d.host, d.kernel))), float(d.kernel)),
     ),
     because="Where enqueue blocks the two follow each other. Where it returns, they overlap and the longer decides.",
     wrong=(
-        Wrong("at once, both", lambda d: [d.host, d.host], (
+        Wrong("at once, both", lambda d: [max(d.kernel, d.host)] * 2, (
             "One of the two queues runs the kernel inside the call.",
             "While such a call lasts, the host does nothing else.",
             "Standing at the copier for 3 minutes, then reading for 5, takes 8.",
@@ -90,20 +90,20 @@ RETURNS = Exercise(
             "What happens at the same time is not added.",
             "Leave the copier to itself for 3 minutes and read for 5 meanwhile: 5 in all.",
         )),
-        Wrong("swapped", lambda d: [d.host, d.kernel + d.host], (
+        Wrong("swapped", lambda d: [max(d.kernel, d.host), d.kernel + d.host], (
             "Two right numbers, in the other order.",
             "Blocking is the slow one: nothing overlaps.",
             "Who waits beside the copier needs the sum; who walks away needs the longer of the two.",
         )),
-        Wrong("the kernel alone", lambda d: [d.kernel, d.kernel], (
-            "The host's own work is missing.",
-            "Both have to be done before the clock is stopped.",
-            "Three minutes of copying do not end the reading, which takes five.",
+        Wrong("the host alone", lambda d: [d.kernel + d.host, d.host], (
+            "The host is done then. Is the kernel?",
+            "A call that returns at once has not ended the work: what overlaps ends with the longer one.",
+            "A copier that needs 9 minutes is not done when its owner has read for 5.",
         )),
-        Wrong("the shorter one", lambda d: [d.kernel + d.host, min(d.kernel, d.host)], (
-            "When the shorter of two is done, the longer still runs.",
-            "What overlaps ends with the longer one.",
-            "Copying for 3 minutes and reading for 5 at the same time is over after 5.",
+        Wrong("the host alone, both", lambda d: [d.host, d.host], (
+            "The kernel's own time is in neither number.",
+            "Both have to be done before the clock is stopped; and on one of the queues the host stands and waits.",
+            "Five minutes of reading do not end the copying, which takes nine.",
         )),
         Wrong("shared equally", lambda d: [d.kernel + d.host, (d.kernel + d.host) / 2], (
             "Two workers with one task each do not share their tasks.",
@@ -134,7 +134,7 @@ _STATEMENTS = {
 DONE = Exercise(
     name="14.done", kind="explain",
     asks="all that is true when `y = x * 2.0` has returned on a queue that returns at once (three letters)",
-    answer=Choice("bdf", options=_STATEMENTS),
+    answer=Choice("bdf", options=_STATEMENTS, by_letter=True),
     right=("bdf", {"f", "d", "b"}, lambda d: [_STATEMENTS[letter] for letter in "fbd"]),
     because="The host knows what y will be; the queue keeps the order; reading waits. Only the numbers come later.",
     wrong=(
@@ -163,6 +163,11 @@ DONE = Exercise(
             "Commands of one queue run in the order in which they were given.",
             "On an assembly line nobody asks whether the station before is finished.",
         )),
+        Wrong("reading is forbidden", "bd", (
+            "Something that is true is missing. What does a host do that asks for numbers which are not there yet?",
+            "to_host() is a command of the same queue, and it blocks.",
+            "Who comes to the counter before the parcel does waits there, and then has it.",
+        )),
         Wrong("the host knows nothing yet", "df", (
             "One thing is known without any kernel.",
             "Shapes and dtypes follow from those of the operands; no number is needed.",
@@ -180,13 +185,13 @@ DONE = Exercise(
 # 14.outside: out of bounds by arithmetic
 
 
-def _first(d: Any, past: int = 0) -> int:
-    """The first work-item whose index is the length of `out` plus `past`, or more."""
-    return -((d.shift - d.n - past) // d.stride)
+def _first(d: Any) -> int:
+    """The first work-item whose index is the length of `out` or more."""
+    return -((d.shift - d.n) // d.stride)
 
 
 def _outside_data(rng: Random) -> dict[str, Any]:
-    return {"n": rng.choice((14, 18, 20)), "stride": 2, "shift": rng.choice((2, 4))}
+    return {"n": rng.choice((14, 18, 20)), "stride": 2, "shift": rng.choice((3, 5))}
 
 
 OUTSIDE = Exercise(
@@ -200,13 +205,18 @@ OUTSIDE = Exercise(
             [i for i in range(d.shift, d.shift + d.stride * d.n, d.stride) if i >= d.n]
         ),
     ),
-    because="Places run from 0 to n − 1, so n itself is outside already; a float32 is four bytes.",
+    because="Places run from 0 to n − 1. The first one outside that is met need not be n; a float32 is four bytes.",
     wrong=(
-        Wrong("n is still inside", lambda d: [
-            d.n - _first(d, 1), 4 * (d.stride * _first(d, 1) + d.shift)
+        Wrong("always place n", lambda d: [d.n - _first(d), 4 * d.n], (
+            "The count is right. Does any work-item write just behind the end?",
+            "With a stride some places are skipped: take the first one outside that is really written.",
+            "With out[3 * i] and 100 places the ones met are 99, inside, and then 102: place 100 is left out.",
+        )),
+        Wrong("the last one inside as well", lambda d: [
+            d.n - _first(d) + 1, 4 * (d.stride * (_first(d) - 1) + d.shift)
         ], (
-            "One write too few. What is the last place of the array?",
-            "Places are counted from 0, so the place whose number is the length lies behind the end.",
+            "One write too many. What is the last place of the array?",
+            "Places are counted from 0, so the last one is the length less one, and it is inside.",
             "An array of 100 entries has the places 0 to 99.",
         )),
         Wrong("places for bytes", lambda d: [d.n - _first(d), d.stride * _first(d) + d.shift], (

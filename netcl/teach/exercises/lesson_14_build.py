@@ -108,6 +108,11 @@ SMOOTH = Exercise(
             "A mean of three is their sum over 3; mind that 1 / 3 is 0 in C, and 1.0f / 3.0f is not.",
             "An array of fives must stay an array of fives.",
         )),
+        Wrong("1 / 3 is 0", lambda d: _on_host(lambda x: 0 * x), (
+            "Everything is 0, whatever comes in.",
+            "In C a whole number divided by a whole number is one too: the rest is dropped.",
+            "7 / 2 is 3 in C, and 7 / 2.0f is 3.5f.",
+        )),
         Wrong("one neighbour", lambda d: _on_host(lambda x: (x + np.append(x[1:], x[-1:])) / 2), (
             "The left neighbour has no say.",
             "Each result is made of three entries: left, own, right.",

@@ -9,6 +9,7 @@ from netcl import autograd as ag
 from netcl.teach.answers import Choice, Number
 from netcl.teach.exercise import Exercise, Wrong
 from netcl.teach.exercises import lesson_15_build as build
+from netcl.teach.exercises.lesson_15_threads import THREADS
 
 # 15.detach: one value is taken out
 
@@ -142,7 +143,7 @@ _STATEMENTS = {
 LANES = Exercise(
     name="15.lanes", kind="explain",
     asks="all that is true of two threads that use one leaf while the main thread is under no_grad (three letters)",
-    answer=Choice("adg", options=_STATEMENTS),
+    answer=Choice("adg", options=_STATEMENTS, by_letter=True),
     right=("gda", ["a", "d", "g"], lambda d: {_STATEMENTS[letter] for letter in "adg"}),
     because="Modes and tapes are the thread's; leaves and their gradients are everybody's, and gradients add up.",
     wrong=(
@@ -171,8 +172,33 @@ LANES = Exercise(
             "What changes what an operation *does* is kept for each thread; what an operation *reads* is shared.",
             "Two cooks share a fridge, but each has a pan of their own.",
         )),
+        Wrong("the main tape too", "abdg", (
+            "You say that a node is on two tapes.",
+            "A node goes onto one tape alone, and the thread that makes it decides which.",
+            "With three threads and three tapes, 12 operations give 12 entries and not 24.",
+        )),
+        Wrong("both silent and recorded", "acdg", (
+            "Two of these cannot both be true.",
+            "Whether a thread records depends on its own mode alone.",
+            "A speaker who is muted in one room can be heard in the next.",
+        )),
+        Wrong("the sum and the last one", "adeg", (
+            "Two of these speak of the same slot and do not agree.",
+            "Backward adds to what a leaf holds, and does not replace it.",
+            "A slot that holds 50 and is sent 8 holds 58 afterwards.",
+        )),
+        Wrong("tapes of threads", "dg", (
+            "Something that is true is missing: what is on a tape that was opened in a thread?",
+            "Each thread has a stack of tapes of its own.",
+            "Two clerks with a book each: what the one writes is not in the other's.",
+        )),
+        Wrong("what becomes of the gradients", "ad", (
+            "Something that is true is missing: what does the leaf hold in the end?",
+            "The leaf is shared, and what is sent to a leaf is added up.",
+            "Letters from two towns to one address arrive in one box.",
+        )),
         Wrong("silence at the start", "ag", (
-            "What you chose is true. Something is missing.",
+            "Something that is true is missing: do these threads record?",
             "What is a thread's mode before it has switched anything?",
             "A new notebook is neither closed nor full.",
         )),
@@ -180,4 +206,4 @@ LANES = Exercise(
 )  # fmt: skip
 
 
-EXERCISES = (DETACH, build.LEAK, WHO, build.STALE, LANES, build.THREADS)
+EXERCISES = (DETACH, build.LEAK, WHO, build.STALE, LANES, THREADS)

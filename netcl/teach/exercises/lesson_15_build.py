@@ -1,14 +1,10 @@
-"""Lesson 15's functions: an evaluation under no_grad, a descent with fresh tapes, and a gradient made by threads."""
+"""Lesson 15's functions for one thread: an evaluation under no_grad, and a descent with fresh tapes."""
 
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import numpy as np
 
 from netcl import autograd as ag
 from netcl.teach.answers import Function
@@ -74,6 +70,14 @@ def _never_back(model: Any, x: Any) -> Any:
     return model(x)
 
 
+def _restored_if_well(model: Any, x: Any) -> Any:
+    before = ag.is_grad_enabled()
+    ag.set_grad_enabled(False)
+    out = model(x)
+    ag.set_grad_enabled(before)
+    return out
+
+
 def _always_on(model: Any, x: Any) -> Any:
     ag.set_grad_enabled(False)
     try:
@@ -111,6 +115,11 @@ LEAK = Exercise(
             "It survives exceptions. Now call it where recording was off already.",
             "Restore what you found; do not assume what it was.",
             "Who finds the door locked and leaves it open has not left it as it was.",
+        )),
+        Wrong("restored if all goes well", lambda d: _restored_if_well, (
+            "You restore what you found. Is that line reached when the model raises?",
+            "What must happen on every way out stands in a `finally`, or is the business of a `with` block.",
+            "Who puts the key back after work must also do it when the alarm goes off in between.",
         )),
         Wrong("no mode at all", lambda d: lambda model, x: model(x), (
             "Nothing leaks, but the model is recorded.",
@@ -154,6 +163,44 @@ def _on_paper(w0: float, steps: int, rate: float, way: str = "") -> float:
     return (w - 3) ** 2 if way == "loss" else w
 
 
+def _stepped_on_record(w0: float, steps: int, rate: float) -> Any:
+    w: Any = ag.tensor(w0, requires_grad=True)
+    for _ in range(steps):
+        with ag.Tape() as tape:
+            loss = (w - 3.0) ** 2
+        tape.backward(loss)
+        w = w - rate * w.grad
+    return w.item()
+
+
+def _one_tape(w0: float, steps: int, rate: float) -> float:
+    w = ag.tensor(w0, requires_grad=True)
+    with ag.Tape() as tape:
+        for _ in range(steps):
+            loss = (w - 3.0) ** 2
+            w.zero_grad()
+            tape.backward(loss)
+            w.value = w.value - rate * w.grad
+    return w.item()
+
+
+def _watched(descend: Callable[..., Any], *args: Any) -> list[Any]:
+    """What descend returns, and whether a later backward pass had a larger graph, or a longer tape, than the first."""
+    backward, graphs, tapes = ag.Tape.backward, [], []
+
+    def watched(tape: ag.Tape, loss: Any, *rest: Any, **how: Any) -> Any:
+        graphs.append(len(ag.build_topo(loss)))
+        tapes.append(len(tape.nodes))
+        return backward(tape, loss, *rest, **how)
+
+    setattr(ag.Tape, "backward", watched)  # noqa: B010  by name, since its type is that of the method
+    try:
+        found = descend(*args)
+    finally:
+        setattr(ag.Tape, "backward", backward)  # noqa: B010
+    return [found, *(len(sizes) > 0 and max(sizes) > sizes[0] for sizes in (graphs, tapes))]
+
+
 def _descents(rng: random.Random) -> list[tuple[float, int, float]]:
     return [(float(rng.randint(5, 9)), steps, 0.125 * rng.randint(1, 3)) for steps in (1, 2, 3, 5, 8)]
 
@@ -161,7 +208,9 @@ def _descents(rng: random.Random) -> list[tuple[float, int, float]]:
 STALE = Exercise(
     name="15.stale", kind="debug",
     asks="descend(w0, steps, rate) mended: gradient descent on (w − 3)², each step with the gradient at the present w",
-    answer=Function(lambda d: _descend, cases=_descents, rtol=1e-4, atol=1e-5, why="float32, a few steps"),
+    answer=Function(
+        lambda d: _descend, cases=_descents, rtol=1e-4, atol=1e-5, why="float32, a few steps", call=_watched,
+    ),
     right=(lambda d: _descend, lambda d: lambda w0, steps, rate: 3 + (1 - 2 * rate) ** steps * (w0 - 3)),
     because="Every step records the loss anew, so the gradient is that of where w is now.",
     wrong=(
@@ -169,6 +218,16 @@ STALE = Exercise(
             "This is the function as it was found. Every step is the same step.",
             "A graph holds the values of its making. Record the loss again after w has moved: inside the loop.",
             "Who asks the way once, and then follows the first arrow for ever, walks straight past the town.",
+        )),
+        Wrong("the step is recorded", lambda d: _stepped_on_record, (
+            "The number is right. The graph gets longer with every step.",
+            "A step is not a part of the function: give `w.value` a new value, or step under no_grad to a new leaf.",
+            "After 1000 such steps backward walks through all 1000, for one slope.",
+        )),
+        Wrong("one tape around all", lambda d: _one_tape, (
+            "The number is right. The tape gets longer with every step, and keeps all losses.",
+            "Open the tape inside the loop: each step needs its own loss and nothing of the ones before.",
+            "Who writes 1000 bills on one roll must carry the roll.",
         )),
         Wrong("gradients pile up", lambda d: lambda w0, steps, rate: _on_paper(w0, steps, rate, "sum"), (
             "The tape is fresh. The second step is too long.",
@@ -194,128 +253,6 @@ STALE = Exercise(
             "That is the value of the loss at the end.",
             "What is asked for is the parameter.",
             "A hiker who is asked for the place should not tell the height.",
-        )),
-    ),
-)  # fmt: skip
-
-
-# 15.threads: a gradient whose parts are made by threads
-
-
-def _loss_of(seen: list[threading.Thread]) -> Callable[[Any, Any], Any]:
-    def loss_of(w: Any, batch: Any) -> Any:
-        seen.append(threading.current_thread())
-        return ((w * batch) ** 2).sum()
-
-    return loss_of
-
-
-def _try(f: Callable[..., Any], start: np.ndarray, batches: list[np.ndarray], silent: bool) -> list[Any]:
-    w = ag.tensor(start, requires_grad=True)
-    (w * 1000.0).sum().backward()  # of an earlier step
-    seen: list[threading.Thread] = []
-    with ag.set_grad_enabled(not silent):
-        found = f(_loss_of(seen), w, batches)
-    return [found, threading.current_thread() not in seen]
-
-
-def _batches(rng: random.Random) -> list[tuple[Any, ...]]:
-    def whole(n: int) -> np.ndarray:
-        return np.array([rng.randint(1, 5) for _ in range(n)], np.float32)
-
-    shapes = ((3, 2, False), (2, 3, False), (4, 1, False), (3, 2, True), (1, 5, False))
-    return [(whole(n), [whole(n) for _ in range(count)], silent) for n, count, silent in shapes]
-
-
-def _one(loss_of: Any, w: Any, batch: Any) -> None:
-    with ag.Tape() as tape:
-        loss = loss_of(w, batch)
-    tape.backward(loss)
-
-
-def _threads(loss_of: Any, w: Any, batches: list[Any]) -> Any:
-    w.zero_grad()
-    threads = [threading.Thread(target=_one, args=(loss_of, w, batch)) for batch in batches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return w.grad.to_host()
-
-
-def _pooled(loss_of: Any, w: Any, batches: list[Any]) -> Any:
-    w.zero_grad()
-    with ThreadPoolExecutor(len(batches)) as pool:
-        list(pool.map(lambda batch: loss_of(w, batch).backward(), batches))
-    return w.grad
-
-
-def _in_turn(loss_of: Any, w: Any, batches: list[Any]) -> Any:
-    w.zero_grad()
-    for batch in batches:
-        _one(loss_of, w, batch)
-    return w.grad.to_host()
-
-
-def _last(loss_of: Any, w: Any, batches: list[Any]) -> Any:
-    for batch in batches:
-        _threads(loss_of, w, [batch])
-    return w.grad.to_host()
-
-
-def _unzeroed(loss_of: Any, w: Any, batches: list[Any]) -> Any:
-    before = w.grad.to_host()
-    return before + _threads(loss_of, w, batches)
-
-
-def _too_early(loss_of: Any, w: Any, batches: list[Any]) -> Any:
-    w.zero_grad()
-    return w.grad.to_host()  # what a caller finds that does not wait; the threads would add to it later
-
-
-THREADS = Exercise(
-    name="15.threads", kind="build",
-    asks="gradient(loss_of, w, batches): w.grad of the sum of the losses, each batch in a thread of its own",
-    answer=Function(
-        lambda d: _threads, cases=_batches, rtol=1e-5, why="whole numbers: exact in any order", call=_try,
-    ),
-    right=(lambda d: _threads, lambda d: _pooled),
-    because="Each thread records for itself, the leaf adds up what they send, and nobody reads before all are done.",
-    wrong=(
-        Wrong("no threads", lambda d: _in_turn, (
-            "The sum may be right. Who made it? Try it while the calling thread is under no_grad.",
-            "A new thread has a mode of its own; that of the calling thread holds for what it does itself.",
-            "threading.Thread(target=work, args=(batch,)) makes one; start() sets it going.",
-        )),
-        Wrong("the last batch", lambda d: _last, (
-            "Only one batch is in the result.",
-            "Zero the gradient once, before the first thread starts, and not in each of them.",
-            "A till that every collector empties first holds what the last one brought.",
-        )),
-        Wrong("the earlier gradient stays", lambda d: _unzeroed, (
-            "There is more in it than these batches sent.",
-            "w had a gradient already, and backward adds to it.",
-            "If 500 was in the slot and 30 and 40 come, it holds 570.",
-        )),
-        Wrong("mean", lambda d: lambda *args: _threads(*args) / len(args[2]), (
-            "That is the gradient of the mean of the losses.",
-            "The loss is their sum, and so is the gradient.",
-            "Two threads that send 30 and 40 make 70.",
-        )),
-        Wrong("nobody waited", lambda d: _too_early, (
-            "You read the gradient before the threads had sent theirs.",
-            "join() waits until a thread has ended; do that for all of them, after all have been started.",
-            "Who counts the votes while people still queue at the door counts too few.",
-        )),
-        Wrong("everybody does everything", lambda d: lambda f, w, batches: _threads(f, w, batches) * len(batches), (
-            "Each batch has been counted as often as there are threads.",
-            "A thread gets one batch, as its argument; it does not go through all of them.",
-            "If each of four collectors visits all four streets, every house pays four times.",
-        )),
-        Wrong("the first batch", lambda d: lambda f, w, batches: _threads(f, w, batches[:1]), (
-            "One thread was started, and that was all.",
-            "Start as many threads as there are batches.",
-            "A relay of four in which one runs is over after a quarter of the way.",
         )),
     ),
 )  # fmt: skip
