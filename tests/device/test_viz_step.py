@@ -318,7 +318,7 @@ def test_what_repeats_is_folded_in_a_long_pass() -> None:
     shown = {card.name: card.key for card in stepper.run.view.cards if card.kind == "leaf"}
     for x in (state, W):  # the steps add up to the whole gradient
         last = stepper.run.passage.ledger(shown[x.name], stepper.run.passage.last)[-1]
-        assert last.more == 0 and last.now is not None
+        assert last.more == 0 and last.now is not None and last.now.numbers is not None
         assert np.allclose(last.now.numbers, x.grad.to_host(), rtol=1e-6)
 
 
