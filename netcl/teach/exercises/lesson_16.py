@@ -30,7 +30,7 @@ _OPS = {
 KEEPS = Exercise(
     name="16.keeps", kind="explain",
     asks="all operations whose backward rule reads an array of the forward pass (three letters)",
-    answer=Choice("bcf", options=_OPS),
+    answer=Choice("bcf", options=_OPS, by_letter=True),
     right=("bcf", {"c", "f", "b"}, lambda d: [_OPS[letter] for letter in "cbf"]),
     because="Where the local derivative depends on a value, the value is kept; where the map is fixed, shapes will do.",
     wrong=(
@@ -48,6 +48,16 @@ KEEPS = Exercise(
             "Something is missing: one local derivative here is another number at every place.",
             "A curve's slope depends on where one is.",
             "sin′ at 0 is 1, at 1.57 nearly 0: without the place there is no slope.",
+        )),
+        Wrong("a product without its factors", "cf", (
+            "Something is missing: in one of these each Node is the other one's slope.",
+            "Where two Nodes are multiplied entry by entry, each rule reads the other factor.",
+            "The area of a sheet of 20 by 30: one more in length adds 30 or 20, so both have to be known.",
+        )),
+        Wrong("matrices without their factors", "bc", (
+            "Something is missing: a sum of products is linear in each factor, and its slope is the other one.",
+            "The rules of A B send Ȳ Bᵀ and Aᵀ Ȳ (lesson 12): arrays of the forward pass stand in both.",
+            "For a single number p q is a product of matrices too, and its slope by p is q.",
         )),
         Wrong("the factor 3 as well", "bcfg", (
             "One too many: what does the rule of a fixed factor read?",
@@ -163,6 +173,11 @@ LIVE = Exercise(
             "A float32 scalar has four bytes, and there is one at the end of each pass.",
             "Arrays of 100 bytes, three of them, and a loss: 304.",
         )),
+        Wrong("the seed is forgotten", lambda d: [(d.steps + 1) * d.nbytes + 4, (2 * d.steps + 1) * d.nbytes + 4], (
+            "The first number is right. With what did backward begin?",
+            "The gradient of the loss by itself is an array, too: one number.",
+            "A loss and a seed are 8 bytes beside the large arrays.",
+        )),
         Wrong("gradients cost nothing", lambda d: _live(d, d.steps + 1), (
             "The first number is right. Backward leaves arrays as well.",
             "Each node has a gradient slot, and each tanh makes a new array for its operand.",
@@ -245,9 +260,10 @@ BEST = Exercise(
 
 
 def _cost(schedule: Callable[[int], Any], n: int) -> list[Any]:
-    """Whether the segments make up the chain, and how many values are alive at most."""
+    """Whether the segments make up the chain, how many values are alive at most, and whether all segments are ones."""
     lengths = [int(length) for length in schedule(n)]
-    return [sum(lengths) == n and min(lengths) >= 1, len(lengths) + max(lengths)]
+    ones = n > 3 and max(lengths) == 1
+    return [sum(lengths) == n and min(lengths) >= 1, len(lengths) + max(lengths), ones]
 
 
 def _lengths(rng: random.Random) -> list[tuple[int]]:
@@ -269,6 +285,11 @@ def _searched(n: int) -> Any:
     return np.diff([*range(0, n, k), n])
 
 
+def _with_zero(n: int) -> list[int]:
+    k = math.ceil(math.sqrt(n))
+    return [k] * (n // k) + [n % k]
+
+
 def _remainder_to_last(n: int) -> list[int]:
     k = math.isqrt(n)
     return [k] * (n // k - 1) + [k + n % k]
@@ -285,6 +306,16 @@ SCHEDULE = Exercise(
             "With a single segment nothing is saved.",
             "Balance the number of segments against the length of the longest.",
             "For 25 steps one segment costs 26.",
+        )),
+        Wrong("every step by itself", lambda d: lambda n: [1] * n, (
+            "Each step is a segment, so each result is a checkpoint.",
+            "Checkpoints are what is kept for good: fewer of them, and a few steps between two.",
+            "For 25 steps in 25 segments 25 checkpoints are alive, as without any.",
+        )),
+        Wrong("a segment of nothing", lambda d: _with_zero, (
+            "Sometimes the last of your segments has no step in it.",
+            "Where nothing is left over, nothing is to be appended.",
+            "25 steps in fives: `25 % 5` is 0, and a checkpoint after no step is kept for nothing.",
         )),
         Wrong("halves", lambda d: lambda n: [n] if n == 1 else [n // 2, n - n // 2], (
             "Two segments are too few for a long chain.",
