@@ -102,7 +102,7 @@ LAUNCHES = Exercise(
             "x * y + z is a product and then a sum: a pair of launches.",
         )),
         Wrong("named functions alone", lambda d: d.functions, (
-            "You counted the functions with a name. What do *, + and / do?",
+            "You counted the functions with a name. What do the signs between them do?",
             "An operator is an operation like any other: it has a kernel of its own.",
             "log(x) + x launches for log, and again for the +.",
         )),
@@ -193,7 +193,7 @@ _RIGHT = "ac"
 ENGINE = Exercise(
     name="17.engine", kind="explain",
     asks="what apply_op must be given so that backward passes through your op (several letters)",
-    answer=Choice(_RIGHT, options=_ENGINE),
+    answer=Choice(_RIGHT, options=_ENGINE, by_letter=True),
     right=(lambda d: "ac", lambda d: {"c", "a"}, lambda d: [_ENGINE["c"], _ENGINE["a"]]),
     because="A value and a rule: what lies inside either is nobody's business but yours.",
     wrong=(

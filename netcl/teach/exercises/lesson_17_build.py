@@ -203,6 +203,12 @@ __kernel void squareplus(__global const REAL* x, __global REAL* y) {{
     y[i] = (x[i] + sqrt(x[i] * x[i] + 4)) / 2;
 }}
 """
+_TURNED = f"""
+__kernel void squareplus(__global const REAL* x, __global REAL* y) {{
+    {_HEAD}
+    y[i] = 2 / (sqrt(x[i] * x[i] + 4) - x[i]);
+}}
+"""
 
 
 def _rule(line: str) -> str:
@@ -271,6 +277,21 @@ SQUAREPLUS = Exercise(
             "The value loses its digits far to the left, where x and the root nearly cancel.",
             "For negative x use the other form: the product of x + √ and √ − x is known.",
             "3 − √8.99 keeps its digits as 0.01 / (3 + √8.99).",
+        )),
+        Wrong("as it is written, value and slope", _op("g[i] * (1 + x[i] / r) / 2", _NAIVE), (
+            "Right near zero. Far to the left both the value and the slope lose their digits.",
+            "Two forms of the value stand in this section: choose by the sign of x, and take the slope from the value.",
+            "1000000 + 0.1 − 1000000 in float32 is 0.125.",
+        )),
+        Wrong("as it is written, slope by value", _op("g[i] * y[i] / r", _NAIVE), (
+            "The rule is fine, and divides a value that has lost its digits.",
+            "Mend the forward kernel: for negative x there is a form in which nothing cancels.",
+            "Who copies a wrong digit carefully has a wrong digit.",
+        )),
+        Wrong("turned round on both sides", _op("g[i] * y[i] / r", _TURNED), (
+            "Right on the left. Far to the right you divide by a difference of near equals.",
+            "The turned form is for negative x; for positive x it is the first one that adds: `condition ? this : that`.",
+            "√(x² + 1) − x at x = 10000: in float32 the root is 10000 too, and 1 / 0 is infinite.",
         )),
         Wrong("difference of near equals, backward", _op("g[i] * (1 + x[i] / r) / 2"), (
             "The value is right. The slope loses its digits far to the left.",
