@@ -8,15 +8,34 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+active: list[Any] = []
+"""The tapes on which this module's operations record, as a notebook's own list `active` is for the student's."""
+
 Case = tuple[Any, ...]
 Row = list[list[float]]
 """One row of a tape: [parent's number, local derivative] for each parent."""
+
+
+class Operand:
+    """A node in the hands of a check. Arithmetic on it gives no number, but an operand, which can be seen."""
+
+    def __init__(self, value: float, parents: Any = (), grad_fn: Any = None, op: str = "leaf") -> None:
+        self.value, self.parents, self.grad_fn, self.op, self.grad = value, parents, grad_fn, op, 0.0
+
+    def _no_number(self, *_: Any) -> Operand:
+        return Operand(math.nan)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_number
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _no_number
 
 
 def recording(rule: str = "") -> Callable[..., Any]:
     """record(node, tapes), right or by a wrong rule."""
 
     def record(node: Any, tapes: list[Any]) -> Any:
+        if rule == "no if":
+            tapes[-1].nodes.append(node)
+            return node
         chosen = {"outermost": tapes[:1], "every": tapes, "nowhere": []}.get(rule, tapes[-1:])
         for tape in chosen:
             listed = SimpleNamespace(value=node.value) if rule == "copy" else node
@@ -28,7 +47,14 @@ def recording(rule: str = "") -> Callable[..., Any]:
     return record
 
 
-def recorded(record: Callable[..., Any], outside: int, outer: int, inner: int) -> list[Any]:
+def told_record(outside: int, outer: int, inner: int) -> str:
+    """The case in words."""
+    return (
+        f"record, for {outside} nodes on no tape, {outer} on one, {inner} on a second inside it, 1 on the first again,"
+    )
+
+
+def recorded(record: Callable[..., Any], outside: int, outer: int, inner: int) -> dict[str, Any]:
     """What two nested tapes list after nodes were made outside, on the outer, on the inner, on the outer one."""
     first, second, returned = SimpleNamespace(nodes=[]), SimpleNamespace(nodes=[]), []
 
@@ -36,14 +62,15 @@ def recorded(record: Callable[..., Any], outside: int, outer: int, inner: int) -
     for count, active in ((outside, []), (outer, [first]), (inner, [first, second]), (1, [first])):
         tapes = list(active)
         for _ in range(count):
-            node = SimpleNamespace(value=len(returned))
+            node = Operand(len(returned))
             returned.append((node, record(node, tapes)))
         strays += len(tapes) - len(active)
     same = sum(given is node for node, given in returned)
     listed = [node for tape in (first, second) for node in tape.nodes]
     own = sum(any(node is made for made, _ in returned) for node in listed)
     order = [[node.value for node in tape.nodes] for tape in (first, second)]
-    return [*order, {"tapes opened": strays, "returned": same, "listed": own}]
+    return {"on the first": order[0], "on the second": order[1], "tapes opened": strays, "nodes returned": same,
+            "of these listed": own}  # fmt: skip
 
 
 def recording_cases(rng: Random) -> list[Case]:
@@ -62,25 +89,62 @@ def multiplying(rule: str = "") -> Callable[..., Any]:
         "plus": lambda a, b, g: [g + b, g + a],
         "product rule": lambda a, b, g: [g * (a + b), g * (a + b)],
     }
+    rules = sends.get(rule, sends[""])
 
-    def multiply(a: Any, b: Any) -> SimpleNamespace:
-        return SimpleNamespace(value=a.value * b.value, grad_fn=lambda g: sends[rule](a.value, b.value, g))
+    def multiply(a: Any, b: Any) -> Operand:
+        inputs = (a, b) if rule == "nodes" else (a.value, b.value)
+        node = Operand(a.value * b.value, (a, b), lambda g: rules(*inputs, g), "mul")
+        return node if rule == "unrecorded" else recording()(node, active)
 
     return multiply
 
 
-def multiplied(multiply: Callable[..., Any], x: float, y: float, g: float) -> list[float]:
-    """The product's value, and what it sends to its two factors when g arrives."""
-    return _answer(multiply(SimpleNamespace(value=x), SimpleNamespace(value=y)), g)
+def multiplied(multiply: Callable[..., Any], x: float, y: float, g: float) -> dict[str, Any]:
+    """The product's node, what it sends to its two factors when g arrives, and its rows on a tape."""
+    a, b = Operand(x), Operand(y)
+    return _answer(multiply, (a, b), g, {"a": a, "b": b})
 
 
-def _answer(node: Any, g: float) -> list[float]:
+def told_product(x: float, y: float, g: float) -> str:
+    """The case in words."""
+    return f"multiply(Node({x:g}), Node({y:g})), with g = {g:g} arriving,"
+
+
+def _answer(operation: Callable[..., Any], args: tuple[Any, ...], g: float, named: dict[str, Any]) -> dict[str, Any]:
+    node, rows = _made_on_a_tape(operation, args)
     if node is None:
         raise ValueError("no node came back: is record, of exercise 8.3, written?")
     sent = node.grad_fn(g)
-    if not isinstance(sent, list | tuple):
-        raise TypeError("grad_fn returns a list, with one contribution for each parent")
-    return [node.value, *sent]
+    numbers = ["a node" if isinstance(each, Operand) else each for each in sent] if _is_row(sent) else sent
+    if isinstance(numbers, Operand):
+        numbers = "a node"
+    parents = [_name(parent, named) for parent in node.parents] if _is_row(node.parents) else "no tuple"
+    return {"value": node.value, "sends": numbers, "parents": parents, "op": node.op, "rows on the tape": rows}
+
+
+def _is_row(thing: Any) -> bool:
+    return isinstance(thing, list | tuple)
+
+
+def _name(parent: Any, named: dict[str, Any]) -> str:
+    return next((name for name, node in named.items() if node is parent), "another")
+
+
+def _made_on_a_tape(operation: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, int]:
+    """What an operation returned, and how many rows it left on the tape that its module's `active` listed last.
+
+    Where no such list can be seen, a row is believed.
+    """
+    tapes = getattr(operation, "__globals__", {}).get("active")
+    if not isinstance(tapes, list):
+        return operation(*args), 1
+    tape, depth = SimpleNamespace(nodes=[]), len(tapes)
+    tapes.append(tape)
+    try:
+        node = operation(*args)
+    finally:
+        del tapes[depth:]
+    return node, len(tape.nodes) if any(row is node for row in tape.nodes) else 0
 
 
 def factors(rng: Random) -> list[Case]:
@@ -92,7 +156,7 @@ def factors(rng: Random) -> list[Case]:
 def powering(rule: str = "") -> Callable[..., Any]:
     """power(a, k), right or by a wrong rule."""
 
-    def power(a: Any, k: int) -> SimpleNamespace:
+    def power(a: Any, k: int) -> Operand:
         x = a.value
         slope = {
             "exponent kept": k * x**k,
@@ -101,14 +165,27 @@ def powering(rule: str = "") -> Callable[..., Any]:
             "of the exponent": x**k * math.log(abs(x)),
             "one taken off": k * x**k - 1,
         }.get(rule, k * x ** (k - 1))
-        return SimpleNamespace(value=x**k, grad_fn=lambda g: [slope if rule == "no g" else g * slope])
+
+        def grad_fn(g: float) -> Any:
+            sent = {"no g": slope, "nodes": a * k}.get(rule, g * slope)
+            return sent if rule == "bare" else [sent]
+
+        parents = {"two parents": (a, k), "no tuple": a}.get(rule, (a,))
+        node = Operand(x**k, parents, grad_fn, "power" if rule == "name" else "pow")
+        return node if rule == "unrecorded" else recording()(node, active)
 
     return power
 
 
-def powered(power: Callable[..., Any], x: float, k: int, g: float) -> list[float]:
-    """The power's value, and what it sends when g arrives."""
-    return _answer(power(SimpleNamespace(value=x), k), g)
+def powered(power: Callable[..., Any], x: float, k: int, g: float) -> dict[str, Any]:
+    """The power's node, what it sends when g arrives, and its rows on a tape."""
+    a = Operand(x)
+    return _answer(power, (a, k), g, {"a": a})
+
+
+def told_power(x: float, k: int, g: float) -> str:
+    """The case in words."""
+    return f"power(Node({x:g}), {k}), with g = {g:g} arriving,"
 
 
 def bases(rng: Random) -> list[Case]:
@@ -130,18 +207,33 @@ def pulling(rule: str = "") -> Callable[..., None]:
                 pairs = list({id(parent): (parent, sent) for parent, sent in pairs}.values())
             for parent, sent in pairs[:1] if rule == "first parent" else pairs:
                 parent.grad = sent if rule == "=" else parent.grad + sent
+        if rule == "emptied":
+            tape.nodes.clear()
+        if rule == "turned":
+            tape.nodes.reverse()
 
     return backward
 
 
-def pulled(backward: Callable[..., Any], leaves: int, rows: list[Row], loss: int) -> list[float]:
-    """All gradients that a pass over a tape made of numbers leaves: leaves first, then a node per row."""
-    nodes = [SimpleNamespace(value=0.0, parents=(), grad_fn=None, grad=0.0, op="leaf") for _ in range(leaves)]
+def pulled(backward: Callable[..., Any], leaves: int, rows: list[Row], loss: int) -> dict[str, Any]:
+    """All gradients that a pass over a tape made of numbers leaves, leaves first, then a node per row; and the tape."""
+    nodes = [Operand(0.0) for _ in range(leaves)]
     for row in rows:
         parents = tuple(nodes[int(number)] for number, _ in row)
-        nodes.append(SimpleNamespace(value=0.0, parents=parents, grad_fn=_sender(row), grad=0.0, op="row"))
-    backward(SimpleNamespace(nodes=nodes[leaves:]), nodes[loss])
-    return [node.grad for node in nodes]
+        nodes.append(Operand(0.0, parents, _sender(row), "row"))
+    tape = SimpleNamespace(nodes=nodes[leaves:])
+    backward(tape, nodes[loss])
+    left = [next((i for i, made in enumerate(nodes[leaves:]) if made is row), "another") for row in tape.nodes]
+    return {"gradients": [node.grad for node in nodes], "rows on the tape": left}
+
+
+def told_tape(leaves: int, rows: list[Row], loss: int) -> str:
+    """The case in words: the nodes are numbered, leaves first."""
+    said = "; ".join(
+        f"node {leaves + i} with " + " and ".join(f"{slope:g} for node {int(parent)}" for parent, slope in row)
+        for i, row in enumerate(rows)
+    )
+    return f"backward from node {loss}, with {leaves} leaves numbered from 0, then {said} as local derivatives,"
 
 
 def _sender(row: Row) -> Callable[[float], list[float]]:
@@ -213,7 +305,7 @@ def engine(rule: str = "") -> Callable[..., list[float]]:
         if rule == "sub as add":
             rows = [[[parent, abs(slope)] for parent, slope in row] if op == "sub" else row
                     for (op, _, _), row in zip(program, rows, strict=True)]  # fmt: skip
-        grads = pulled(pulling(rule), len(numbers), rows, len(values) - 1)[: len(numbers)]
+        grads = pulled(pulling(rule), len(numbers), rows, len(values) - 1)["gradients"][: len(numbers)]
         factor = {"seeded with the loss": values[-1], "not recorded": 0.0, "twice": 2.0}.get(rule, 1.0)
         return [values[-1], *(factor * g for g in grads)]
 
@@ -223,7 +315,7 @@ def engine(rule: str = "") -> Callable[..., list[float]]:
 def engine_forward(program: list[list[Any]], numbers: list[float]) -> list[float]:
     """The same by forward mode, a pass per number."""
     values, rows = values_of(program, numbers)
-    return [values[-1], *pulled(pulling_forward, len(numbers), rows, len(values) - 1)[: len(numbers)]]
+    return [values[-1], *pulled(pulling_forward, len(numbers), rows, len(values) - 1)["gradients"][: len(numbers)]]
 
 
 def random_program(rng: Random, leaves: int = 3, steps: int = 8) -> Case:
