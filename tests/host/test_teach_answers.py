@@ -243,6 +243,19 @@ def test_what_is_no_choice_is_said(given: Any) -> None:
         KINDS[3].read(given, D)
 
 
+@pytest.mark.parametrize(
+    ("given", "met"),
+    [("ab", 0), ("acd", 1), ("a", 2), ("c", None), ("abd", 0), ("d", 3), ("ad", 1), ("bcd", 3)],
+)
+def test_a_letter_of_several_has_its_hint(given: str, met: int | None) -> None:
+    """An exact rule first; else the rule that explains most of the letters that are too many or missing."""
+    options = {letter: f"It is {letter}." for letter in "abcd"}
+    kind = Choice("ac", options=options, by_letter=True)
+    planted = [kind.read(letters, D) for letters in ("abc", "acd", "a", "cd")]
+    assert kind.nearest(kind.read(given, D), planted) == met
+    assert Choice("ac", options=options).nearest(kind.read("abcd", D), planted) is None
+
+
 def test_every_order_that_respects_the_edges_is_right() -> None:
     kind = Order(lambda d: [("a", "p"), ("b", "p"), ("p", "f"), ("a", "f")])
     for given in ("a b p f", ["b", "a", "p", "f"], "b → a → p → f", ("a", "b", "p", "f"), "a, b, p, f"):

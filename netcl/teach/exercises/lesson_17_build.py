@@ -290,7 +290,7 @@ SQUAREPLUS = Exercise(
         )),
         Wrong("turned round on both sides", _op("g[i] * y[i] / r", _TURNED), (
             "Right on the left. Far to the right you divide by a difference of near equals.",
-            "The turned form is for negative x; for positive x it is the first one that adds: `condition ? this : that`.",
+            "The turned form is for negative x; for positive x the first one adds: `condition ? this : that`.",
             "√(x² + 1) − x at x = 10000: in float32 the root is 10000 too, and 1 / 0 is infinite.",
         )),
         Wrong("difference of near equals, backward", _op("g[i] * (1 + x[i] / r) / 2"), (
