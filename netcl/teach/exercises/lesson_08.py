@@ -70,7 +70,7 @@ NODE = Exercise(
     name="08.node",
     kind="explain",
     asks="which statements about a Node of netcl are true (several letters)",
-    answer=Choice("ace", options={
+    answer=Choice("ace", by_letter=True, options={
         "a": "It holds a Tensor, and beside it how that tensor was made.",
         "b": "It is a kind of Tensor, one with a gradient.",
         "c": "It knows its parents, and not who will use it.",
