@@ -60,12 +60,12 @@ def cube32(x: Any) -> Any:
     return np.float32(x) * np.float32(x) * np.float32(x)
 
 
-def _counted(slope: Callable[[float], Any], x: float) -> dict[str, Any]:
-    """A slope, and how often it called the `cube32` of its own module; where there is none, twice is believed."""
+def _counted(slope: Callable[[float], Any], x: float) -> Any:
+    """A slope; with it how often the `cube32` of its own module was called, unless that is twice, or not to be seen."""
     names, calls = getattr(slope, "__globals__", {}), [0]
     own = names.get("cube32")
     if not callable(own):
-        return {"slope": slope(x), "calls of cube32": 2}
+        return slope(x)
 
     def counting(at: Any) -> Any:
         calls[0] += np.size(at)
@@ -73,7 +73,8 @@ def _counted(slope: Callable[[float], Any], x: float) -> dict[str, Any]:
 
     names["cube32"] = counting
     try:
-        return {"slope": slope(x), "calls of cube32": calls[0]}
+        found = slope(x)
+        return found if calls[0] == 2 else {"slope": found, "calls of cube32": calls[0]}
     finally:
         names["cube32"] = own
 

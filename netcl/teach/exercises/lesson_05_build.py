@@ -37,9 +37,18 @@ def _entry_by_entry(a: Any, b: Any, a_dot: Any, b_dot: Any) -> Any:
     return a_dot * b + a * b_dot if a.shape == b.shape else a_dot @ b + a @ b_dot
 
 
-def _factors_exchanged(a: Any, b: Any, a_dot: Any, b_dot: Any) -> Any:
-    """The rule as it would be for numbers, b ȧ + a ḃ: an error, unless the matrices are square."""
-    return b @ a_dot + a @ b_dot
+def _pushed(push: Callable[..., Any], op: str, primals: Any, tangents: Any) -> Any:
+    """A tangent, or that matrices did not fit: NumPy's own sentence on that would not tell which rule is meant."""
+    try:
+        return push(op, primals, tangents)
+    except ValueError as error:
+        if op != "matmul" or "matmul" not in str(error):
+            raise
+        return "no tangent: the shapes of a matrix product do not fit"
+
+
+def _told_rule(op: str, primals: Any, tangents: Any) -> str:
+    return f"push for {op}, with shapes {' and '.join(str(np.shape(each)) for each in primals)},"
 
 
 def _by_branches(op: str, primals: Any, tangents: Any) -> Any:
@@ -72,7 +81,7 @@ RULES = Exercise(
     kind="build",
     asks="push(op, primals, tangents) for mul, div, sin and matmul",
     answer=Function(
-        lambda d: _push(), cases=_rule_cases, rtol=1e-9, atol=1e-12,
+        lambda d: _push(), cases=_rule_cases, call=_pushed, say=_told_rule, rtol=1e-9, atol=1e-12,
         why="a few operations in float64, in whatever order",
     ),
     right=(lambda d: _by_branches, lambda d: _push()),
@@ -115,10 +124,23 @@ RULES = Exercise(
             "A matrix product is a product: two operands, two terms.",
             "With the left one still, AB moves by A times the move of B.",
         )),
-        Wrong("matmul: the order of the factors", lambda d: _push(matmul=_factors_exchanged), (
+        Wrong("matmul: the order of the factors", lambda d: _push(
+            matmul=lambda a, b, a_dot, b_dot: b @ a_dot + a @ b_dot), (
             "For matrices some factors stand in the wrong order; where they are not square, that cannot even be done.",
             "AB is not BA: in each term the left factor stays left, and the right one right.",
             "A is 20 × 30 and B is 30 × 7: the move of A, too, is 20 × 30, and stands to the left of B.",
+        )),
+        Wrong("matmul: the second term turned", lambda d: _push(
+            matmul=lambda a, b, a_dot, b_dot: a_dot @ b + b_dot @ a), (
+            "For matrices one of the two terms has its factors in the wrong order.",
+            "When the right factor moves, its move stands on the right, where the factor itself stood.",
+            "A is 20 × 30 and B is 30 × 7: the move of B is 30 × 7, and A goes before it.",
+        )),
+        Wrong("matmul: both terms turned", lambda d: _push(
+            matmul=lambda a, b, a_dot, b_dot: b @ a_dot + b_dot @ a), (
+            "For matrices that is the tangent of another product, BA.",
+            "Numbers may change places in a product, matrices may not.",
+            "With A 20 × 30 and B 30 × 7 there is a product AB, and none BA.",
         )),
         Wrong("matmul: entry by entry", lambda d: _push(matmul=_entry_by_entry), (
             "Square matrices give another result than the rest.",
@@ -129,27 +151,14 @@ RULES = Exercise(
 )  # fmt: skip
 
 
-def _adding_in_place() -> type:
-    """Dual numbers whose + writes its result into the left operand."""
-
-    base: Any = _algebra(_add, _mul, _sub)
-
-    class Dual(base):
-        def __add__(self, other: Any) -> Dual:
-            total = super().__add__(other)
-            self.primal, self.tangent = total.primal, total.tangent
-            return self
-
-        __radd__ = __add__
-
-    return Dual
-
-
 def _algebra(
     add: Callable[[Pair, Pair], Pair], mul: Callable[[Pair, Pair], Pair], sub: Callable[[Pair, Pair], Pair],
-    constant: float = 0.0,
+    constant: float = 0.0, in_place: bool = False,
 ) -> type:  # fmt: skip
-    """A class of dual numbers with these operations; plain numbers have the tangent `constant`."""
+    """A class of dual numbers with these operations; plain numbers have the tangent `constant`.
+
+    With `in_place` a sum is written into its left operand.
+    """
 
     class Dual:
         def __init__(self, primal: float, tangent: float = 0.0) -> None:
@@ -160,7 +169,11 @@ def _algebra(
             return Dual(*rule((self.primal, self.tangent), (other.primal, other.tangent)))
 
         def __add__(self, other: Any) -> Dual:
-            return self._with(add, other)
+            total = self._with(add, other)
+            if not in_place:
+                return total
+            self.primal, self.tangent = total.primal, total.tangent
+            return self
 
         def __mul__(self, other: Any) -> Dual:
             return self._with(mul, other)
@@ -266,7 +279,7 @@ DUAL = Exercise(
             "A plain number in the program is a constant.",
             "5 · (20 + 1ε) = 100 + 5ε.",
         )),
-        Wrong("written into an operand", lambda d: _adding_in_place(), (
+        Wrong("written into an operand", lambda d: _algebra(_add, _mul, _sub, in_place=True), (
             "An operation has changed one of the numbers that went in.",
             "A sum is a new number. Make one, and leave `self` and `other` as they are.",
             "After c = 10 + 20 there are still a 10 and a 20, and both may be used again.",

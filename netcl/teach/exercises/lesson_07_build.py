@@ -104,7 +104,7 @@ def _as_pair(function: Callable[[Sequence[int]], Any], widths: Sequence[int]) ->
     handed = list(widths)
     found = function(handed)
     if handed != list(widths):
-        return {"result": found, "the list that was handed in is now": handed}
+        return [found, "and the list that was handed in is now", handed]
     return list(found) if isinstance(found, np.ndarray) else found
 
 
