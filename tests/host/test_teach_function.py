@@ -56,3 +56,9 @@ def test_a_class_with_a_stub_among_its_methods_is_empty():
     run = Function(lambda d: Done, cases=cases, call=lambda made, x: made(x).twice())
     assert run.empty(Begun) and not run.empty(Done)
     assert run.same(run.read(Done, SimpleNamespace()), run.target(SimpleNamespace()))
+
+
+def test_a_case_is_told_in_words_where_a_call_would_not_exist():
+    told = Function(lambda d: lambda x: 2 * x, cases=cases, say=lambda x: f"twice, of the number {x},")
+    read = told.read(lambda x: 2 * x + 1, SimpleNamespace())
+    assert told.remark(read, SimpleNamespace()).startswith(f"twice, of the number {cases(None)[0][0]}, gives ")
