@@ -14,6 +14,7 @@ from netcl.errors import DTypeError, GraphError
 from netcl.methods import ArrayMethods
 from netcl.ops import COMPOSITES, OPS, Row
 from netcl.ops.indexing import frozen
+from netcl.tensor import Tensor
 
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
@@ -83,6 +84,7 @@ def _permuted() -> Callable[..., Any]:
 
 
 def _backward(self: Any, grad: Any = None) -> None:
+    """Refuse: only what was recorded, a Node, has a backward pass."""
     raise GraphError(
         f"backward needs a loss that requires grad, but this {type(self).__name__} of shape {self.shape} has no graph: "
         "no input of it was made with requires_grad=True, or it was computed under no_grad or detached"
@@ -122,7 +124,7 @@ def _attach_all() -> None:
         setattr(ArrayMethods, name, COMPOSITES[name])  # the functions themselves, with their signatures
     for name in ("transpose", "permute"):
         _attach(name, _permuted(), OPS["transpose"].__doc__ or "")
-    _attach("backward", _backward, "Refuse: only what was recorded, a Node, has a backward pass.")
+    setattr(Tensor, "backward", _backward)  # noqa: B010 - of tensors alone: what else is no Node has its own
     _attach("__getitem__", _getitem, OPS["getitem"].__doc__ or "")
     _attach("__iter__", _iterate, "Go through the slices along the first axis.")
     setattr(ArrayMethods, "T", property(_unary("transpose"), doc="The view with its axes reversed."))  # noqa: B010
