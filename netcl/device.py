@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import math
 import os
+import re
 import threading
 import warnings
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ FORKED = (
 """What a forked child is told, whether it asks for a device or uses one."""
 
 T = TypeVar("T")
+_POCL_DRIVER = re.compile("^(basic|pthread|cpu-minimal|cpu)-")  # before the CPU's name
 _enqueue = cl.enqueue_nd_range_kernel
 
 _AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 10 ms of work
@@ -107,7 +109,7 @@ class Device:
         self.cl_devices = tuple(cl_devices)
         self.kind = next((name for bit, name in _KINDS.items() if first.type & bit), "OTHER")
         self.platform = first.platform.name.strip()
-        self.name = first.name.strip() if len(cl_devices) == 1 else first.name.partition("-")[2].strip()
+        self.name = _POCL_DRIVER.sub("", first.name.strip())
         self.has_fp64 = "cl_khr_fp64" in first.extensions
         self.local_size = min(64 if self.kind == "CPU" else 256, first.max_work_group_size)
         # A CPU takes its groups one by one, at some 30 ns each; the queue for large work has kernels of its own anyway.
