@@ -199,10 +199,30 @@ def _summed(model: Any, optimizer: Any, x: Any, t: Any) -> float:
     return loss.item() / len(t)
 
 
+def _after_the_step(model: Any, optimizer: Any, x: Any, t: Any) -> float:
+    _good(model, optimizer, x, t)
+    return _loss(model, x, t).item()
+
+
+def _as_a_node(model: Any, optimizer: Any, x: Any, t: Any) -> Any:
+    loss = _loss(model, x, t)
+    _good(model, optimizer, x, t)
+    return loss
+
+
+def _silent(model: Any, optimizer: Any, x: Any, t: Any) -> None:
+    _good(model, optimizer, x, t)
+
+
+def _said(loss: Any) -> Any:
+    """A loss that is no number is told as what it is."""
+    return "nothing" if loss is None else "a node" if isinstance(loss, ag.Node) else loss
+
+
 def _stepped(step: Step, x: np.ndarray, t: np.ndarray, momentum: float) -> list[Any]:
     model = nn.Linear(x.shape[1], 1, rng=18)
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
-    losses = [step(model, optimizer, x, t) for _ in range(3)]
+    losses = [_said(step(model, optimizer, x, t)) for _ in range(3)]
     return [losses, model.weight.to_host(), None if model.bias is None else model.bias.to_host()]
 
 
@@ -231,7 +251,7 @@ STEP = Exercise(
         )),
         Wrong("zeroed between backward and step", lambda d: _zeroed_too_late, (
             "Do your parameters move at all?",
-            "What backward has computed must still be there when the optimiser reads it.",
+            "Is the optimiser told to step, and is what backward has computed still there when it is?",
             "A gradient of 0.25 that is forgotten before the step is a step of nothing.",
         )),
         Wrong("one step behind", lambda d: _one_behind, (
@@ -248,6 +268,21 @@ STEP = Exercise(
             "The weights are right after two calls. Look at the bias.",
             "All parameters have gradients that add up; the optimiser knows all of them.",
             "A bias with gradients 0.25 and 0.5 must follow 0.5 in its second step.",
+        )),
+        Wrong("the loss after the step", lambda d: _after_the_step, (
+            "Your parameters are right. The losses you return are those of the moved model.",
+            "The text asks for the value that the gradient belongs to: work it out once, and return that.",
+            "Walking down from 9 to 4 metres, the height before the stride is 9.",
+        )),
+        Wrong("a node for a number", lambda d: _as_a_node, (
+            "What you return is a node, with its whole graph behind it.",
+            "One method reads the value of a node as a number of Python's.",
+            "A list of 300 nodes keeps 300 graphs alive; a list of 300 numbers is a few kilobytes.",
+        )),
+        Wrong("nothing returned", lambda d: _silent, (
+            "The parameters move as they should, but your function returns nothing.",
+            "A function without a return statement gives None.",
+            "def double(x): x + x gives None, whatever x is.",
         )),
         Wrong("sum for mean", lambda d: _summed, (
             "Your steps grow with the number of examples.",

@@ -271,6 +271,10 @@ def _always_the_same(n: int, size: int, rng: np.random.Generator) -> list[np.nda
     return _batches(n, size, np.random.default_rng(1))
 
 
+def _by_another(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return _batches(n, size, np.random.default_rng())
+
+
 def _overlapping(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     order = rng.permutation(n)
     return [order[i : i + size + 1] for i in range(0, n, size)]
@@ -291,6 +295,7 @@ def _dealt(f: Callable[..., Any], n: int, size: int) -> list[Any]:
         np.array_equal(np.sort(later), np.arange(n)),
         np.array_equal(numbers, np.arange(n)),
         np.array_equal(numbers, later),
+        np.array_equal(numbers, np.concatenate([np.asarray(batch) for batch in f(n, size, np.random.default_rng(18))])),
     ]
 
 
@@ -324,6 +329,11 @@ BATCHES = Exercise(
             "Two epochs in a row come in the same order.",
             "Use the generator that is passed: it goes on from where it was.",
             "A generator made anew from the same seed begins again.",
+        )),
+        Wrong("drawn by another generator", lambda d: _by_another, (
+            "Asked twice with equal generators, your function deals two different orders.",
+            "Only what `rng` draws can be repeated by whoever passed it; np.random knows nothing of it.",
+            "Two dice throw differently; one throw, filmed, is the same each time it is shown.",
         )),
         Wrong("one too many", lambda d: _overlapping, (
             "Neighbouring batches share an example.",
