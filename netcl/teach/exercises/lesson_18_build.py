@@ -180,6 +180,19 @@ def _by_rows(train: np.ndarray, test: np.ndarray) -> Pair:
     return rows(train), rows(test)
 
 
+def _in_place(train: np.ndarray, test: np.ndarray) -> Pair:
+    scaled = _scaled(train, test)
+    train[:], test[:] = scaled
+    return train, test
+
+
+def _kept(f: Callable[..., Pair], train: np.ndarray, test: np.ndarray) -> list[Any]:
+    """The two results, and whether the arrays that were handed in are as they were."""
+    before = train.copy(), test.copy()
+    first, second = f(train, test)
+    return [np.array(first), np.array(second), np.array_equal(train, before[0]) and np.array_equal(test, before[1])]
+
+
 def _standardise_cases(rng: random.Random) -> list[tuple[Any, ...]]:
     cases = []
     for n, m, k in ((6, 3, 2), (5, 5, 3), (8, 2, 4), (4, 4, 4), (9, 3, 5)):
@@ -194,7 +207,7 @@ STANDARDISE = Exercise(
     name="18.standardise", kind="build",
     asks="standardise(train, test): both arrays with every column on the scale of the training data",
     answer=Function(
-        lambda d: _scaled, cases=_standardise_cases, rtol=1e-6, atol=1e-9, why="float64 on the host",
+        lambda d: _scaled, cases=_standardise_cases, rtol=1e-6, atol=1e-9, call=_kept, why="float64 on the host",
     ),
     right=(lambda d: _scaled, lambda d: _scaled_by_loop, lambda d: lambda a, b: list(_scaled(a, b))),
     because="Mean and spread are learned from the training data alone, and then used on both.",
@@ -203,6 +216,11 @@ STANDARDISE = Exercise(
             "Your training data change when the test data do.",
             "Mean and spread are learned, too: from training data alone.",
             "If one test example were 1000 larger, no training example might move.",
+        )),
+        Wrong("the arrays themselves changed", lambda d: _in_place, (
+            "What you return is right, but the arrays that were handed in are changed.",
+            "`-=` and `/=` write into the caller's array; `a - b` makes a new one.",
+            "A photo is copied before it is cropped; the album keeps the original.",
         )),
         Wrong("each by its own statistics", lambda d: _each_its_own, (
             "The training data are right. The test data have been put on another scale.",
