@@ -76,8 +76,3 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
         return node
 
     return operate
-
-
-def reflected(row: Row) -> Callable[[Any, Any], Any]:
-    """Return the operator for the right-hand operand, which is asked when the left one is a number or an array."""
-    return lambda b, a: record_row(row, (a, b))

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from netcl.autograd.binary import operator, reflected
+from netcl.autograd.binary import operator
+from netcl.autograd.engine import Tape
 from netcl.autograd.pullback import NO_ATTRS
 from netcl.autograd.record import record
-from netcl.errors import DTypeError, GraphError
+from netcl.errors import DTypeError
 from netcl.methods import ArrayMethods
 from netcl.ops import COMPOSITES, OPS, Row
 from netcl.ops.indexing import frozen
@@ -40,8 +41,6 @@ def _forward(name: str) -> Callable[[Any, Any], Any]:
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
     op = OPS[name]
-    if isinstance(op, Row):
-        return reflected(op)
     return lambda self, other: record(op, (other, self), NO_ATTRS)
 
 
@@ -85,10 +84,7 @@ def _permuted() -> Callable[..., Any]:
 
 def _backward(self: Any, grad: Any = None) -> None:
     """Refuse: only what was recorded, a Node, has a backward pass."""
-    raise GraphError(
-        f"backward needs a loss that requires grad, but this {type(self).__name__} of shape {self.shape} has no graph: "
-        "no input of it was made with requires_grad=True, or it was computed under no_grad or detached"
-    )
+    Tape().backward(self, grad)
 
 
 def _getitem(self: Any, key: Any) -> Any:
