@@ -9,15 +9,17 @@ first line is a comment with "need not be read" only the output counts.
 The model adds what a student does who reads once, runs every cell and answers every exercise:
 
 - prose at 200 words a minute. Adults read non-fiction silently at 238 (Brysbaert, "How many words do we read per
-  minute?", Journal of Memory and Language 109, 2019), at about 200 if they read to learn (Carver, "Reading rate: theory,
-  research, and practical implications", Journal of Reading 36(2), 1992). A formula in a line is 3 s, one of its own 10 s;
+  minute?", Journal of Memory and Language 109, 2019), at about 200 if they read to learn (Carver, "Reading rate:
+  theory, research, and practical implications", Journal of Reading 36(2), 1992). A formula in a line is 3 s, one of its
+  own 10 s;
 - 30 s for each question to be answered from memory or on paper; sources are not read;
 - 3 s for each line of code that is there to be read, imports and tests of answers not; 2 s to run a cell;
 - 1 s for each line of output, 20 s for a picture, 60 s for a widget;
 - an exercise: predict and explain 2.5 minutes, debug 3, build 2 and half a minute for each line of our solution.
 
-The times of code and exercises were fitted, as round numbers, to what readers said of the first versions of lessons 00 to
-17, all of it: the root of the mean square of the differences is 6 minutes, the correlation 0.8. Students differ by more.
+The times of code and exercises were fitted, as round numbers, to what readers said of the first versions of lessons 00
+to 17, all of it: the root of the mean square of the differences is 6 minutes, the correlation 0.8. Students differ by
+more than that.
 """
 
 from __future__ import annotations
