@@ -81,14 +81,28 @@ def _as_product(g: Any, a: Any, b: Any) -> Any:
     return reshape(g, (*batch, left.shape[-2], right.shape[-1]))
 
 
+def are_matrices(*operands: Any) -> bool:
+    """Say whether all are tensors with two axes: what nearly all products are of, with nothing to bring into shape."""
+    return all([type(x) is Tensor and x.layout.ndim == 2 for x in operands])
+
+
+def turned(x: Tensor) -> Tensor:
+    """Return the transpose of a matrix, a view."""
+    return x.view(lay.transpose(x.layout, (1, 0)))
+
+
 @matmul.vjp("a", "G @ {b}ᵀ")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    if are_matrices(g, a, b):
+        return matmul.function(g, turned(b))
     left, right = _matrices(a, b)
     return reshape(unbroadcast(_as_product(g, a, b) @ swap(right), left.shape), a.shape)
 
 
 @matmul.vjp("b", "{a}ᵀ @ G")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    if are_matrices(g, a, b):
+        return matmul.function(turned(a), g)
     left, right = _matrices(a, b)
     product = _as_product(g, a, b)
     if len(right.shape) == 2 < len(left.shape) and left.size and product.size:
