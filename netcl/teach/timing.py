@@ -13,13 +13,13 @@ The model adds what a student does who reads once, runs every cell and answers e
   theory, research, and practical implications", Journal of Reading 36(2), 1992). A formula in a line is 3 s, one of its
   own 10 s;
 - 30 s for each question to be answered from memory or on paper; sources are not read;
-- 3 s for each line of code that is there to be read, imports and tests of answers not; 2 s to run a cell;
+- 4 s for each line of code that is there to be read, imports and tests of answers not; 2 s to run a cell;
 - 1 s for each line of output, 20 s for a picture, 60 s for a widget;
 - an exercise: predict and explain 2.5 minutes, debug 3, build 2 and half a minute for each line of our solution.
 
 The times of code and exercises were fitted, as round numbers, to what readers said of the first versions of lessons 00
-to 17, all of it: the root of the mean square of the differences is 6 minutes, the correlation 0.8. Students differ by
-more than that.
+to 17, all of it, where nobody need read what draws a plot: the root of the mean square of the differences is 6 minutes,
+the correlation 0.8. Students differ by more than that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["TAG", "CellTime", "Minutes", "cell_times", "main", "minutes", "misma
 TAG = "may-wait"
 _MARK = "(may wait)"
 _WORDS_A_MINUTE = 200
-_SECONDS = {"formula": 3, "display": 10, "question": 30, "code": 3, "run": 2, "line": 1, "picture": 20, "widget": 60}
+_SECONDS = {"formula": 3, "display": 10, "question": 30, "code": 4, "run": 2, "line": 1, "picture": 20, "widget": 60}
 _EXERCISE = {"predict": 2.5, "explain": 2.5, "debug": 3.0, "build": 2.0}
 _MINUTES_A_LINE = 0.5  # of the solution of an exercise to build
 
