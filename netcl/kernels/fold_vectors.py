@@ -20,32 +20,48 @@ _ROW_RUN = 4 * _WIDTH * _TURNS  # elements of a row that a work-item folds, in f
 _COLUMN_RUN = _TURNS * _TURNS  # rows that a work-item folds
 
 
-def fold_rows(combine: str, empty: str, x: Layout, rows: int, step: int, length: int) -> tuple[Launch, int]:
-    """Fold each of `rows` rows, `step` elements apart, of `length` neighbouring elements, into (rows, runs) parts."""
+def fold_rows(
+    combine: str, empty: str, x: Layout, rows: int, step: int, length: int, divisor: int | None
+) -> tuple[Launch, int]:
+    """Fold each of `rows` rows, `step` elements apart, of `length` neighbouring elements, into (rows, runs) parts.
+
+    With a `divisor` the results are divided by it, if these are no parts.
+    """
     runs = -(-length // _ROW_RUN)
-    numbers = (length, runs, x.element_offset, step)
-    source = _rows(combine, empty, x.dtype)
+    divided = runs == 1 and divisor is not None
+    numbers = (length, runs, divisor if divided else 1, x.element_offset, step)
+    source = _rows(combine, empty, x.dtype, divided)
     return Launch(source, "fold_rows", (None, None), numbers, 0, rows * length, grid=(runs, rows)), runs
 
 
-def fold_columns(combine: str, empty: str, x: Layout, columns: int, step: int, length: int) -> tuple[Launch, int]:
-    """Fold `length` rows, `step` elements apart, of `columns` neighbouring elements, into (columns, runs) parts."""
+def fold_columns(
+    combine: str, empty: str, x: Layout, columns: int, step: int, length: int, divisor: int | None
+) -> tuple[Launch, int]:
+    """Fold `length` rows, `step` elements apart, of `columns` neighbouring elements, into (columns, runs) parts.
+
+    The divisor is as for fold_rows.
+    """
     runs = -(-length // _COLUMN_RUN)
-    numbers = (length, runs, x.element_offset, step, columns)
+    divided = runs == 1 and divisor is not None
+    numbers = (length, runs, divisor if divided else 1, x.element_offset, step, columns)
     grid = (-(-columns // _WIDTH), runs)
-    source = _columns(combine, empty, x.dtype)
+    source = _columns(combine, empty, x.dtype, divided)
     return Launch(source, "fold_columns", (None, None), numbers, 0, columns * length, grid=grid), runs
 
 
+def _over(divided: bool, t: str) -> str:
+    return f" / ({t})divisor" if divided else ""
+
+
 @lru_cache(maxsize=64)
-def _rows(combine: str, empty: str, dtype: np.dtype) -> str:
+def _rows(combine: str, empty: str, dtype: np.dtype, divided: bool) -> str:
     t = ctype(dtype)
     v = f"{t}{_WIDTH}"
     four = [f"a{i} = {combine.format(a=f'a{i}', b=f'b{i}')};" for i in range(4)]
     loads = [f"const {v} b{i} = vload16({i}, p + j);" for i in range(4)]
     return f"""{preamble([dtype])}
 __kernel void fold_rows(__global {t}* out, __global const {t}* x,
-    const long length, const long runs, const long offset, const long step)
+    const long length, const long runs, const long divisor, const long offset, const long step)
 {{
     const long run = get_global_id(0), row = get_global_id(1);
     __global const {t}* p = x + offset + row * step + run * {_ROW_RUN};
@@ -69,18 +85,19 @@ __kernel void fold_rows(__global {t}* out, __global const {t}* x,
     const {t}4 h4 = {combine.format(a="h8.lo", b="h8.hi")};
     const {t}2 h2 = {combine.format(a="h4.lo", b="h4.hi")};
     const {t} h1 = {combine.format(a="h2.x", b="h2.y")};
-    out[row * runs + run] = {combine.format(a="h1", b="rest")};
+    const {t} whole = {combine.format(a="h1", b="rest")};
+    out[row * runs + run] = whole{_over(divided, t)};
 }}
 """
 
 
 @lru_cache(maxsize=64)
-def _columns(combine: str, empty: str, dtype: np.dtype) -> str:
+def _columns(combine: str, empty: str, dtype: np.dtype, divided: bool) -> str:
     t = ctype(dtype)
     v = f"{t}{_WIDTH}"
     return f"""{preamble([dtype])}
 __kernel void fold_columns(__global {t}* out, __global const {t}* x,
-    const long length, const long runs, const long offset, const long step, const long columns)
+    const long length, const long runs, const long divisor, const long offset, const long step, const long columns)
 {{
     const long run = get_global_id(1);
     /* The last vector is moved back over the one before it: its columns are folded twice, to the same. */
@@ -97,6 +114,6 @@ __kernel void fold_columns(__global {t}* out, __global const {t}* x,
         total = {combine.format(a="total", b="part")};
     }}
     const {t}* each = (const {t}*)&total;
-    for (int i = 0; i < {_WIDTH}; i++) out[(column + i) * runs + run] = each[i];
+    for (int i = 0; i < {_WIDTH}; i++) out[(column + i) * runs + run] = each[i]{_over(divided, t)};
 }}
 """

@@ -42,16 +42,16 @@ REDUCTIONS = {
 }
 
 
-def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> PooledBuffer:
+def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout, divisor: int | None = None) -> PooledBuffer:
     """Fold `x` over `axes`; return the buffer of the result.
 
-    Math:    out[kept] = combination of x[kept, reduced] over all reduced indices
+    Math:    out[kept] = combination of x[kept, reduced] over all reduced indices, over `divisor` if there is one
     Shapes:  out.size is the product of the lengths not in `axes`
     """
     if not out.size:
         return device.pool.allocate(out.nbytes)
     source = x.buffer
-    for launch, nbytes in _passes(device, kind, x.layout, axes, out):
+    for launch, nbytes in _passes(device, kind, x.layout, axes, out, divisor):
         buffer = device.pool.allocate(nbytes)
         device.run(launch, (buffer, source))
         source = buffer
@@ -59,20 +59,24 @@ def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout) -> P
 
 
 @lru_cache(maxsize=4096)
-def _passes(device: Device, kind: str, x: Layout, axes: Shape, out: Layout) -> tuple[tuple[Launch, int], ...]:
+def _passes(
+    device: Device, kind: str, x: Layout, axes: Shape, out: Layout, divisor: int | None
+) -> tuple[tuple[Launch, int], ...]:
     """Return the launches after each other, with the bytes that each one's parts take."""
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
-    launch, runs = _in_vectors(device, kind, x, kept, axes, out.dtype) or _fold(kind, x, kept, axes, out.dtype)
+    launch, runs = _in_vectors(device, kind, x, kept, axes, out.dtype, divisor) or _fold(
+        kind, x, kept, axes, out.dtype, divisor
+    )
     first = launch, out.size * runs * out.dtype.itemsize
     if runs == 1:
         return (first,)
     return first, *_passes(
-        device, kind, contiguous((out.size, runs), out.dtype), (1,), contiguous((out.size,), out.dtype)
+        device, kind, contiguous((out.size, runs), out.dtype), (1,), contiguous((out.size,), out.dtype), divisor
     )
 
 
 def _in_vectors(
-    device: Device, kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype
+    device: Device, kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype, divisor: int | None
 ) -> tuple[Launch, int] | None:
     """Fold rows or columns of neighbouring elements as vectors, on a CPU; None for what is neither."""
     if device.kind != "CPU" or dtype.kind != "f" or x.dtype != dtype or kind not in REDUCTIONS:
@@ -81,9 +85,9 @@ def _in_vectors(
     reduction = REDUCTIONS[kind]
     combine, empty = reduction.combine, reduction.empty.format(**_extremes(dtype))
     if rank == 1 and step == 1 and kept_rank <= 1 and length >= _SHORTEST_ROW:
-        return fold_rows(combine, empty, x, count, kept_step, length)
+        return fold_rows(combine, empty, x, count, kept_step, length, divisor)
     if kept_rank == 1 and kept_step == 1 and rank == 1 and length and count >= _FEWEST_COLUMNS:
-        return fold_columns(combine, empty, x, count, step, length)
+        return fold_columns(combine, empty, x, count, step, length, divisor)
     return None
 
 
@@ -94,7 +98,7 @@ def _walk(layout: Layout, axes: Shape) -> tuple[int, int, int]:
     return int(np.prod(lengths, dtype=np.int64)), strides[-1] if strides else 0, len(lengths)
 
 
-def _fold(kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype) -> tuple[Launch, int]:
+def _fold(kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype, divisor: int | None) -> tuple[Launch, int]:
     """Make partial results for each kept index, side by side; say how many for each."""
     steps = x.element_strides
     kept_lengths, (kept_strides,) = collapse(tuple(x.shape[a] for a in kept), [tuple(steps[a] for a in kept)])
@@ -102,8 +106,12 @@ def _fold(kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype) -> tu
     length = int(np.prod(lengths, dtype=np.int64))
     runs = max((length + _RUN - 1) // _RUN, 1)
     total = int(np.prod(kept_lengths, dtype=np.int64)) * runs
-    source = _source(kind, x.dtype, dtype, len(kept_lengths), len(lengths))
-    numbers = (total, runs, length, x.element_offset, *kept_lengths[1:], *kept_strides, *lengths[1:], *strides)
+    divided = runs == 1 and divisor is not None
+    source = _source(kind, x.dtype, dtype, len(kept_lengths), len(lengths), divided)
+    numbers = (
+        total, runs, length, divisor if divided else 1, x.element_offset, *kept_lengths[1:], *kept_strides,
+        *lengths[1:], *strides,
+    )  # fmt: skip
     return Launch(source, "fold", (None, None), numbers, total, x.size), runs
 
 
@@ -119,7 +127,7 @@ def _extremes(dtype: np.dtype) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _source(kind: str, dtype: np.dtype, out: np.dtype, kept_rank: int, rank: int) -> str:
+def _source(kind: str, dtype: np.dtype, out: np.dtype, kept_rank: int, rank: int, divided: bool) -> str:
     reduction = REDUCTIONS.get(kind)
     if reduction is None:
         raise DTypeError(f"there is no reduction named {kind!r}")
@@ -128,7 +136,7 @@ def _source(kind: str, dtype: np.dtype, out: np.dtype, kept_rank: int, rank: int
     kept_steps = [f"ks{axis}" for axis in range(kept_rank)]
     lengths = [f"d{axis}" for axis in range(rank)]
     steps = [f"ds{axis}" for axis in range(rank)]
-    names = ["count", "runs", "length", "offset", *kept[1:], *kept_steps, *lengths[1:], *steps]
+    names = ["count", "runs", "length", "divisor", "offset", *kept[1:], *kept_steps, *lengths[1:], *steps]
     empty = reduction.empty.format(**_extremes(out))
     return f"""{preamble([dtype, out])}
 __kernel void fold(__global {t}* out, __global const {ctype(dtype)}* x, {", ".join(f"const long {n}" for n in names)})
@@ -150,6 +158,6 @@ __kernel void fold(__global {t}* out, __global const {ctype(dtype)}* x, {", ".jo
         }}
         total = {reduction.combine.format(a="total", b="part")};
     }}
-    out[i] = total;
+    out[i] = total{f" / ({t})divisor" if divided else ""};
 }}
 """

@@ -45,9 +45,8 @@ def _check_labels(op: str, a: Tensor, labels: Tensor, axis: int) -> None:
             f"{op}: scores {a.shape} with the classes on axis {axis} want labels {wanted}, not {labels.shape}"
         )
     host, classes = labels.to_host(), a.shape[where_classes]
-    wrong = np.argwhere((host < 0) | (host >= classes))
-    if len(wrong):
-        place = tuple(int(i) for i in wrong[0])
+    if host.size and (host.min() < 0 or host.max() >= classes):
+        place = tuple(int(i) for i in np.argwhere((host < 0) | (host >= classes))[0])
         raise IndexingError(f"{op}: label {host[place]} at {place} is no class: there are {classes}, from 0")
 
 

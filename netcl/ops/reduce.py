@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -31,12 +32,12 @@ def kept_shape(shape: Shape, axes: Shape) -> Shape:
     return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
 
 
-def fold(kind: str, a: Tensor, axis: Axis, keepdims: bool, dtype: np.dtype) -> Tensor:
-    """Run one of the reduction kernels over some axes."""
+def fold(kind: str, a: Tensor, axis: Axis, keepdims: bool, dtype: np.dtype, divisor: int | None = None) -> Tensor:
+    """Run one of the reduction kernels over some axes; with a `divisor`, divide the result by it."""
     axes = lay.normalize_axes(kind, axis, a.ndim)
-    shape = kept_shape(a.shape, axes) if keepdims else tuple(n for i, n in enumerate(a.shape) if i not in axes)
+    shape = kept_shape(a.shape, axes) if keepdims else tuple([n for i, n in enumerate(a.shape) if i not in axes])
     layout = lay.contiguous(shape, dtype)
-    return Tensor(layout, reduce(a.device, kind, a, axes, layout), a.device)
+    return Tensor(layout, reduce(a.device, kind, a, axes, layout, divisor), a.device)
 
 
 def spread(g: Any, a: Any, axis: Axis) -> Any:
@@ -68,16 +69,16 @@ def mean(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     Math:    out[kept] = Σ a[kept, reduced] / n, where n is the number of reduced indices
     Shapes:  as sum
     """
-    count = float(_count(a, axis))
+    count = _count(a, axis)
     if not count:
         warnings.warn(f"mean: shape {a.shape} has no elements along axis {axis}: NaN", RuntimeWarning, stacklevel=2)
     values = a if a.dtype.kind == "f" else astype(a, FLOAT32)
-    return fold("sum", values, axis, keepdims, values.dtype) / count
+    return fold("sum", values, axis, keepdims, values.dtype, count)
 
 
 def _count(a: Any, axis: Axis) -> int:
     axes = lay.normalize_axes("mean", axis, len(a.shape))
-    return int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
+    return math.prod([a.shape[i] for i in axes])
 
 
 @mean.vjp("a", "spread {out.shape} → {a.shape}, ÷ {count}")
