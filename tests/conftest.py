@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from netcl.device import Device
     from netcl.ops import Row
+
+# No test measures, nor depends on what was measured on this machine: which work is large is pinned.
+os.environ.setdefault("NETCL_CROSSOVER", "32768")
 
 # A failure must come back on the next run and on another machine; how fast a machine is decides nothing.
 settings.register_profile("netcl", derandomize=True, deadline=None, max_examples=60, print_blob=True)
@@ -71,6 +75,12 @@ def _loaded(path: Path) -> ModuleType:
 def svg_reader() -> Any:
     """The module svg_reader.py, which reads a picture back from its SVG."""
     return _loaded(Path(__file__).with_name("svg_reader.py"))
+
+
+@pytest.fixture(scope="session")
+def prose_numbers() -> Any:
+    """The module prose_numbers.py, which reads the numbers of a notebook's prose, and those that its cells compute."""
+    return _loaded(Path(__file__).with_name("prose_numbers.py"))
 
 
 @pytest.fixture(scope="session")
