@@ -29,7 +29,7 @@ def fold_rows(
     """
     runs = -(-length // _ROW_RUN)
     divided = runs == 1 and divisor is not None
-    numbers = (length, runs, divisor if divided else 1, x.element_offset, step)
+    numbers = (length, runs, 1 if divisor is None else divisor, x.element_offset, step)
     source = _rows(combine, empty, x.dtype, divided)
     return Launch(source, "fold_rows", (None, None), numbers, 0, rows * length, grid=(runs, rows)), runs
 
@@ -43,7 +43,7 @@ def fold_columns(
     """
     runs = -(-length // _COLUMN_RUN)
     divided = runs == 1 and divisor is not None
-    numbers = (length, runs, divisor if divided else 1, x.element_offset, step, columns)
+    numbers = (length, runs, 1 if divisor is None else divisor, x.element_offset, step, columns)
     grid = (-(-columns // _WIDTH), runs)
     source = _columns(combine, empty, x.dtype, divided)
     return Launch(source, "fold_columns", (None, None), numbers, 0, columns * length, grid=grid), runs

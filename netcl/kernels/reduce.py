@@ -109,7 +109,7 @@ def _fold(kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype, divis
     divided = runs == 1 and divisor is not None
     source = _source(kind, x.dtype, dtype, len(kept_lengths), len(lengths), divided)
     numbers = (
-        total, runs, length, divisor if divided else 1, x.element_offset, *kept_lengths[1:], *kept_strides,
+        total, runs, length, 1 if divisor is None else divisor, x.element_offset, *kept_lengths[1:], *kept_strides,
         *lengths[1:], *strides,
     )  # fmt: skip
     return Launch(source, "fold", (None, None), numbers, total, x.size), runs
