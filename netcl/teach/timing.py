@@ -113,6 +113,8 @@ def sentence(lesson: dict[str, Any]) -> str:
     core, whole = map(rounded, minutes(lesson))
     if not any(t.waits for t in cell_times(lesson)):
         return f"about {whole} minutes."
+    if core == whole:
+        return f"about {core} minutes, with what is marked *may wait* or without."
     return f"about {core} minutes for a first reading, without what is marked *may wait*; about {whole} for all of it."
 
 
