@@ -22,14 +22,13 @@ from netcl.kernels.fused import SHORTEST, number
 from netcl.layout import Layout
 from netcl.ops import OPS, Op, Row
 from netcl.ops.dtypes import FLOAT64
-from netcl.ops.program import Program, Step, Total, ghost, power, program, total_shape
+from netcl.ops.program import Program, Step, Total, ghost, literal, program, total_shape
 from netcl.ops.rows import signature
 from netcl.tensor import Tensor, check_dtype
 
 _MOST_STEPS = 48  # in one kernel: it is compiled once per chain, in a time that grows with it
 _MOST_INPUTS = 32  # OpenCL promises room for 1024 bytes of arguments
 _NUMBERS = frozenset({float, int, bool})
-_POW = OPS["pow"]
 _TOTALS = {OPS["sum"]: "sum", OPS["mean"]: "mean"}
 _SIGNATURES_KEPT = 1 << 14
 _numbers = itertools.count(1)  # in the order of their making, in all calls: one may use what another left
@@ -191,13 +190,13 @@ class _Trace:
         steps = []
         for each in order[: -1 if total else None]:
             refs: list[Any] = []
-            for place, x in enumerate(each.args):
+            for x in each.args:
                 if type(x) is Traced and not x.waits:
                     x = x.settled
                 is_number = type(x) in _NUMBERS
-                exponent = power(x) if is_number and place and each.row is _POW else None
-                if exponent is not None:
-                    refs.append(exponent)
+                written = literal(each.row, x) if is_number else None
+                if written is not None:
+                    refs.append(written)
                     continue
                 if is_number or id(x) not in places:
                     places[id(x)] = ~len(inputs)

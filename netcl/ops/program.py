@@ -20,12 +20,11 @@ from netcl.kernels.source import Part
 from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import BOOL
 from netcl.ops.reduce import kept_shape
-from netcl.ops.rows import G, Row, local, signature, unbroadcast
+from netcl.ops.rows import G, Row, is_literal, local, signature, unbroadcast
 from netcl.ops.table import OPS
 from netcl.tensor import Tensor
 
 _PLANS_KEPT = 1024  # per program; shapes that change at every call would otherwise pile up
-_POWERS = frozenset((-1, 0, 0.5, 1, 2, 3, 4))  # those that, with their derivatives, need no call of pow
 
 
 class Step(NamedTuple):
@@ -62,9 +61,9 @@ class Plan(NamedTuple):
     tensors: list[int]
 
 
-def power(x: Any) -> ex.Num | None:
-    """Return the exponent that is written into the source: one of a few, so that few kernels are built."""
-    return ex.Num(x) if type(x) in (int, float) and x in _POWERS else None
+def literal(row: Row, x: Any) -> ex.Num | None:
+    """Return a number as it is written into the source, for those that the row itself has kernels of their own for."""
+    return ex.Num(x) if is_literal(row, x) else None
 
 
 class Program:

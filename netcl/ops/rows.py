@@ -5,6 +5,7 @@ Broadcasting and its transpose are here, once, and in no row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -159,8 +160,8 @@ def row_vjp(row: Row, operands: Sequence[Any], wanted: Sequence[int]) -> RowVJP:
 
 
 def is_literal(row: Row, x: Any) -> bool:
-    """Say whether a row has kernels of their own for a number."""
-    return type(x) in (int, float) and x in row.literals
+    """Say whether a row has kernels of their own for a number. −0 equals 0, and yet (−0)⁻¹ is another infinity."""
+    return type(x) in (int, float) and x in row.literals and (x != 0 or math.copysign(1, x) > 0)
 
 
 def _key(row: Row, operands: Sequence[Any]) -> tuple[Any, ...]:

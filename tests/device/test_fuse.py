@@ -220,6 +220,25 @@ def test_float64_is_computed_in_float64(shape: tuple[int, ...]) -> None:
     same(lambda x, w: (ag.tanh(x * w) * x).sum(), x, w, rtol=1e-12, atol=1e-13)
 
 
+SPECIAL = np.array([-np.inf, -3, -1, -0.0, 0, 1e-30, 0.3, 1, 7, 1e30, np.inf, np.nan], np.float32)
+
+
+@pytest.mark.parametrize("n", [*sorted(OPS["pow"].literals), -0.0, 2.5, -3])  # type: ignore[attr-defined]
+def test_powers_have_the_bits_of_eager_ones(n: float) -> None:
+    """Each exponent, and each as a base: what is written into the source is the same on both ways, +0 only added."""
+    for f in (lambda x: x**n + 0, lambda x: n**x + 0):
+        (eager, expected), (fused, found) = (with_gradients(each, (SPECIAL,)) for each in (f, ag.fuse(f)))
+        np.testing.assert_array_equal(fused.to_host(), eager.to_host())
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_minus_zero_is_not_zero_to_a_power() -> None:
+    x = Tensor.from_host([-1.0, 1.0, 2.0])
+    for base in (0.0, -0.0, 0.0):
+        with np.errstate(divide="ignore"):
+            np.testing.assert_array_equal((base**x).to_host(), np.float32(base) ** x.to_host())
+
+
 def test_views_are_read_in_place() -> None:
     wide = ag.tensor(normal(6, 8), requires_grad=True)
     views = (wide.value[:, ::2], wide.value.T[:4], wide.value[::-1])

@@ -13,7 +13,7 @@ from netcl.expr import Num, parse
 from netcl.kernels.fused import SHORTEST, Grid, Groups, Input, Line, Result, Term, fuse
 from netcl.layout import Layout, Shape
 from netcl.ops import OPS
-from netcl.ops.program import Program, Step, Total, ghost, power, program
+from netcl.ops.program import Program, Step, Total, ghost, literal, program
 
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
@@ -64,14 +64,23 @@ def test_dtypes_of_steps_are_those_of_the_ops() -> None:
     assert (typed.shape, typed.out.shape, typed.rows) == ((3, 4, 5), (3, 1, 1), 3)
 
 
-@pytest.mark.parametrize("x", [-1, 0, 1, 2, 3, 4, 0.5, 2.0])
-def test_small_exponents_are_written_into_the_source(x: float) -> None:
-    assert power(x) == Num(x)
+POW: Any = OPS["pow"]
 
 
-@pytest.mark.parametrize("x", [5, 2.5, -2, math.nan, math.inf, True, "2", np.float32(2)])
-def test_other_exponents_are_not(x: Any) -> None:
-    assert power(x) is None
+@pytest.mark.parametrize("x", [*POW.literals, 2.0, -2.0])
+def test_the_numbers_that_a_row_has_kernels_for_are_written_into_the_source(x: float) -> None:
+    """The same as in eager code, so that both give the same values."""
+    assert POW.literals == {-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4}
+    assert literal(POW, x) == Num(x)
+
+
+@pytest.mark.parametrize("x", [5, 2.5, -3, -0.0, math.nan, math.inf, True, "2", np.float32(2)])
+def test_other_numbers_are_not(x: Any) -> None:
+    assert literal(POW, x) is None
+
+
+def test_rows_without_such_numbers_take_all_as_arguments() -> None:
+    assert literal(OPS["mul"], 2) is None  # type: ignore[arg-type]
 
 
 def test_a_full_row_has_no_guard_and_a_short_one_has() -> None:
