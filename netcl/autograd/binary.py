@@ -11,9 +11,8 @@ from typing import Any
 
 import pyopencl as cl
 
-from netcl.autograd.engine import Node
 from netcl.autograd.modes import modes
-from netcl.autograd.pullback import NO_ATTRS, RowPullback
+from netcl.autograd.node import Node, row_node
 from netcl.autograd.record import record_row
 from netcl.autograd.site import here
 from netcl.ops import Row
@@ -66,11 +65,7 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
         if not wanted or not case.differentiable or not mode["recording"]:
             return result
         vjp = case.vjps.get(wanted) or case.vjp(wanted)
-        parents = [a, b] if wanted == 3 else [a] if wanted == 1 else [b]
-        node = Node(
-            result, RowPullback(vjp, (x, y), result), parents, None, True, name, None, None, (a, b), NO_ATTRS,
-            here(2), mode["scope"],
-        )  # fmt: skip
+        node = row_node(result, vjp, (a, b, x, y, result), name, here(2), mode["scope"])
         if mode["tapes"]:
             mode["tapes"][-1].nodes.append(node)
         return node

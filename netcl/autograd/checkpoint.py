@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from netcl.autograd.dual import Dual
-from netcl.autograd.engine import Node, next_index, pull_back
+from netcl.autograd.engine import pull_back
 from netcl.autograd.modes import no_tape, recording
+from netcl.autograd.node import Node, next_index
 from netcl.autograd.record import level_of, make_node
 from netcl.autograd.traced import settled
 from netcl.errors import ArgumentError

@@ -10,7 +10,6 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -18,75 +17,17 @@ import numpy as np
 
 from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
-from netcl.autograd.pullback import RowPullback, check_by_hand, released
-from netcl.autograd.scope import Scope
-from netcl.autograd.site import Site
+from netcl.autograd.node import Node
+from netcl.autograd.pullback import check_by_hand, released
 from netcl.autograd.traced import settled
-from netcl.autograd.wrapped import Wrapped
 from netcl.errors import DeviceError, DTypeError, GraphError, ShapeError
 from netcl.kernels import evaluate
 from netcl.ops.elementwise import add
+from netcl.ops.rows import RowVJP
 from netcl.tensor import Tensor
 
-GradFn = Callable[[Tensor], list[Tensor | None]]
-
-_created = itertools.count(1)
 _passes = itertools.count(1)
 _leaves = threading.RLock()  # two threads may add to one parameter's gradient
-
-
-@dataclass(eq=False, slots=True, repr=False)
-class Node(Wrapped):
-    """The record of one value in a graph.
-
-    `value` is the primal, `grad` its cotangent after a backward pass, `parents` the nodes that it was made from, and
-    `grad_fn(g)` returns one contribution per parent. `operands` has all the arguments, constants included; `attrs` the
-    static ones. `site` is the line of the user's code, `index` the order of creation, `pass_id` the number of the
-    backward call that last wrote `grad`. Nodes compare and hash by identity.
-    """
-
-    value: Tensor
-    grad_fn: GradFn | None = None
-    parents: list[Node] = field(default_factory=list)
-    grad: Tensor | None = None
-    requires_grad: bool = True
-    op_name: str | None = None
-    creation_trace: list[str] | None = None
-    name: str | None = None
-    operands: tuple[Any, ...] = ()
-    attrs: dict[str, Any] | None = None
-    site: Site | None = None
-    scope: Scope | None = None  # the named part of a model that it was made in
-    index: int = field(default_factory=_created.__next__)
-    pass_id: int = 0
-    level: int = 0  # which of the nested transforms it belongs to (see transforms.py)
-
-    @property
-    def lower(self) -> Any:
-        """The value: what this is to the transforms outside the one that it belongs to."""
-        return self.value
-
-    @property
-    def released(self) -> bool:
-        """Whether the graph behind this node was let go, so that backward can no longer pass through it."""
-        return self.grad_fn is released
-
-    def constant(self, x: Tensor) -> Node:
-        """Return `x` as a leaf on this node's level."""
-        return Node(x, level=self.level)
-
-    def zero_grad(self) -> None:
-        """Forget the gradient: the next backward starts from nothing."""
-        self.grad = None
-        self.pass_id = 0
-
-    def backward(self, grad: Any = None) -> None:
-        """Run the backward pass from here: `ag.Tape().backward(self)`."""
-        Tape().backward(self, grad)
-
-    def __repr__(self) -> str:
-        name = f" {self.name!r}" if self.name else ""
-        return f"<Node{name} {self.op_name or 'leaf'} {self.shape} {self.dtype}>"
 
 
 class Tape:
@@ -170,34 +111,40 @@ def pull_back(
     and none beyond them. `visit` is called with each node, newest first, before it is asked for its contributions.
     """
     ends = set(targets)
-    cotangents: dict[Node, Any] = {root: seed}
+    order = build_topo(root)
+    cotangents: dict[Node, Any] = dict.fromkeys(order)
+    cotangents[root] = seed
     made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
     anomalies = modes.anomaly
-    order = build_topo(root)
     for node in reversed(_towards(order, ends) if ends else order):
         if visit is not None:
             visit(node)
-        g = cotangents.setdefault(node, None)
-        grad_fn: Any = node.grad_fn
-        if g is None or grad_fn is None or (ends and node in ends):
+        g, rule = cotangents[node], node.rule
+        if g is None or rule is None or (ends and node in ends):
             continue
-        if type(grad_fn) is RowPullback and type(g) is Tensor and not create_graph:
-            contributions = grad_fn.vjp.pull(g, grad_fn.out, grad_fn.saved)
+        if type(rule) is RowVJP:
+            parents = rule.parents(node.kept)
+            if type(g) is Tensor and not create_graph:
+                contributions = rule.pull(g, node.kept)
+            else:
+                contributions = _ask(node, g, create_graph)
         else:
+            parents = node.kept[0]
             contributions = _ask(node, g, create_graph)
         if anomalies:
             anomaly.check_backward(node, g, contributions)
         if not retain:
             cotangents[node] = None
-        for parent, contribution in zip(node.parents, contributions):  # noqa: B905 - counted where they were made
+        for parent, contribution in zip(parents, contributions):  # noqa: B905 - counted where they were made
             if contribution is None:
                 continue
-            if parent not in cotangents:
+            total = cotangents[parent]
+            if total is None:
                 cotangents[parent] = contribution
             elif parent in made and type(contribution) is Tensor and not anomalies:  # the op looks for anomalies
-                add_inplace(cotangents[parent], contribution)
+                add_inplace(total, contribution)
             else:
-                total = cotangents[parent] = cotangents[parent] + contribution
+                total = cotangents[parent] = total + contribution
                 if type(total) is Tensor and not create_graph:
                     made.add(parent)
     return cotangents
@@ -267,17 +214,13 @@ def build_topo(root: Node) -> list[Node]:
     seen = {root}
     found = [root]
     for node in found:  # which grows meanwhile
-        for parent in node.parents:
+        rule = node.rule
+        for parent in rule.parents(node.kept) if type(rule) is RowVJP else node.kept[0]:
             if parent not in seen:
                 seen.add(parent)
                 found.append(parent)
     found.sort(key=attrgetter("index"))
     return found
-
-
-def next_index() -> int:
-    """Return a number above those of all nodes so far, and below those of all to come."""
-    return next(_created)
 
 
 def add_inplace(total: Tensor, contribution: Tensor) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from netcl import layout as lay
 from netcl.autograd.dual import Dual
-from netcl.autograd.engine import Node
 from netcl.autograd.modes import modes, no_tape, recording
+from netcl.autograd.node import Node
 from netcl.autograd.record import as_python, level_of, make_node
 from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from netcl.autograd.engine import Node, Tape
+from netcl.autograd.engine import Tape
 from netcl.autograd.leaves import tensor
 from netcl.autograd.modes import no_grad
+from netcl.autograd.node import Node
 from netcl.autograd.transforms import grad
 from netcl.errors import ArgumentError, GradcheckError
 from netcl.methods import ArrayMethods

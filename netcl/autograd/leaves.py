@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from netcl.autograd.engine import Node
+from netcl.autograd.node import Node
 from netcl.autograd.site import here
 from netcl.autograd.traced import settled
 from netcl.device import Device

@@ -9,6 +9,7 @@ import numpy as np
 
 from netcl.autograd.binary import operator
 from netcl.autograd.engine import Tape
+from netcl.autograd.node import Node
 from netcl.autograd.pullback import NO_ATTRS
 from netcl.autograd.record import record
 from netcl.errors import DTypeError
@@ -83,7 +84,7 @@ def _permuted() -> Callable[..., Any]:
 
 
 def _backward(self: Any, grad: Any = None) -> None:
-    """Refuse: only what was recorded, a Node, has a backward pass."""
+    """Run the backward pass from here: `ag.Tape().backward(self)`. A Tensor was not recorded, so it is refused."""
     Tape().backward(self, grad)
 
 
@@ -120,7 +121,8 @@ def _attach_all() -> None:
         setattr(ArrayMethods, name, COMPOSITES[name])  # the functions themselves, with their signatures
     for name in ("transpose", "permute"):
         _attach(name, _permuted(), OPS["transpose"].__doc__ or "")
-    setattr(Tensor, "backward", _backward)  # noqa: B010 - of tensors alone: what else is no Node has its own
+    for kind in (Tensor, Node):  # not Dual, which has no graph
+        setattr(kind, "backward", _backward)  # noqa: B010
     _attach("__getitem__", _getitem, OPS["getitem"].__doc__ or "")
     _attach("__iter__", _iterate, "Go through the slices along the first axis.")
     setattr(ArrayMethods, "T", property(_unary("transpose"), doc="The view with its axes reversed."))  # noqa: B010

@@ -9,9 +9,10 @@ import numpy as np
 
 from netcl.autograd import anomaly
 from netcl.autograd.dual import Dual
-from netcl.autograd.engine import Node, Tape
+from netcl.autograd.engine import Tape
 from netcl.autograd.modes import modes
-from netcl.autograd.pullback import NO_ATTRS, CustomPullback, OpPullback, RowPullback
+from netcl.autograd.node import Node, row_node
+from netcl.autograd.pullback import NO_ATTRS, CustomPullback, OpPullback
 from netcl.autograd.push import push, push_custom
 from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
@@ -64,16 +65,14 @@ def record_row(row: Row, args: tuple[Any, ...]) -> Any:
     values: list[Any] = []
     buffers: list[Any] = []
     key: list[Any] = []
-    parents: list[Node] = []
     device: Any = None
-    wanted, bit = 0, 1
+    wanted, bit = 0, 1  # the operands that are parents, and this one, as bits
     for x in args:
         kind = type(x)
         if kind is Node:
             if x.level:
                 return _record_coerced(row, args, NO_ATTRS)
             if x.requires_grad:
-                parents.append(x)
                 wanted += bit
             x = x.value
         elif kind is not Tensor:
@@ -95,12 +94,19 @@ def record_row(row: Row, args: tuple[Any, ...]) -> Any:
     case = row.cases.get(signature) or row.case(signature, values)
     out = case.run(device, values, buffers)
     mode = modes.__dict__  # the thread's own, looked up once
-    if not parents or not case.differentiable or not mode["recording"]:
+    if not wanted or not case.differentiable or not mode["recording"]:
         if mode["anomaly"]:
             anomaly.check_forward(row.name, out, values, here())
         return out
+    site = here(2)
     vjp = case.vjps.get(wanted) or case.vjp(wanted)
-    return make_node(out, RowPullback(vjp, values, out), parents, row.name, args, NO_ATTRS)
+    node = row_node(out, vjp, (*args, *values, out), row.name, site, mode["scope"])
+    if mode["anomaly"]:
+        node.creation_trace = anomaly.stack()
+        anomaly.check_forward(row.name, out, args, site)
+    if mode["tapes"]:
+        mode["tapes"][-1].nodes.append(node)
+    return node
 
 
 def _record_coerced(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from netcl.autograd.dual import Dual
-from netcl.autograd.engine import Node, pull_back
+from netcl.autograd.engine import pull_back
 from netcl.autograd.modes import modes, recording
+from netcl.autograd.node import Node
 from netcl.autograd.site import here
 from netcl.autograd.traced import settled
 from netcl.errors import ArgumentError, DTypeError, ShapeError

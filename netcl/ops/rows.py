@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,27 +202,31 @@ class RowVJP:
     Shapes:  g and out (*S); each result has its operand's shape and dtype
     """
 
-    __slots__ = ("case", "plans", "row", "shortest", "wanted")
+    __slots__ = ("case", "parents", "plans", "row", "shortest", "wanted")
 
     def __init__(self, case: Case, wanted: tuple[int, ...]) -> None:
         self.case = case
         self.row = case.row
         self.wanted = wanted
+        # Takes those that are wanted, as a tuple, out of one that begins with the operands.
+        first = wanted[0] if wanted else 0
+        self.parents = itemgetter(*wanted) if len(wanted) > 1 else itemgetter(slice(first, first + 1))
         self.plans: dict[Layout, list[_Step]] = {}
-        # What most steps come down to, a launch that reads tensors and writes one result; by the cotangent's layout.
-        self.shortest: dict[Layout, tuple[Launch, Layout, tuple[int, ...]]] = {}
+        # What most steps come down to, by the cotangent's layout: a launch on one or two tensors, with one result.
+        self.shortest: dict[Layout, tuple[Launch, Layout, int, int | None]] = {}
 
-    def pull(self, g: Tensor, out: Tensor, operands: Sequence[Any]) -> list[Any]:
-        """Return one cotangent per wanted operand."""
+    def pull(self, g: Tensor, kept: Sequence[Any]) -> list[Any]:
+        """Return one cotangent per wanted operand; `kept` ends with the operands' values and the result."""
         shortest = self.shortest.get(g.layout)
         if shortest is not None:
-            launch, layout, sources = shortest
+            launch, layout, i, j = shortest
             device = g.device
             buffer = device.pool.allocate(layout.nbytes)
-            placed = [0, buffer]
-            for i in sources:
-                placed += len(placed) // 2, (operands[i] if i >= 0 else g if i == -2 else out).buffer
-            device.start(launch, tuple(placed))
+            one = kept[i] if i else g
+            if j is None:
+                device.start(launch, (0, buffer, 1, one.buffer))
+            else:
+                device.start(launch, (0, buffer, 1, one.buffer, 2, (kept[j] if j else g).buffer))
             return [Tensor(layout, buffer, device)]
         steps = self.plans.get(g.layout)
         if steps is None:
@@ -231,12 +236,13 @@ class RowVJP:
             steps = self.plans[g.layout] = self._steps(g.layout)
             if len(steps) == len(self.wanted) == 1:
                 plan, layout, sources, _, stretched = steps[0]
-                if plan is not None and layout.size and not plan.numeric and not stretched:
-                    self.shortest[g.layout] = plan.launch, layout, sources
+                simple = layout.size > 0 and not stretched and 1 <= len(sources) <= 2
+                if simple and plan is not None and not plan.numeric:
+                    self.shortest[g.layout] = plan.launch, layout, sources[0], sources[1] if len(sources) > 1 else None
         # An operand that only chooses gets none.
         results: list[Any] = [g if self.row.args[i] in self.row.partials else None for i in self.wanted]
         for step in steps:
-            step.run(g, out, operands, results)
+            step.run(g, kept, results)
         return results
 
     def _steps(self, g: Layout) -> list[_Step]:
@@ -259,15 +265,16 @@ class RowVJP:
         if dtype is None:
             return _Step(None, out, (), places, stretched)
         formula = _formula(self.row, tuple(self.wanted[place] for place in places), self.case.literals)
-        numbers = {"g": -2, "out": -1} | {name: i for i, name in enumerate(names)}
-        sources = tuple(numbers[name] for name in formula.variables)
+        given = {"g": layouts[-2], "out": out} | {name: layouts[i] for i, name in enumerate(names)}
+        ends = {"g": 0, "out": -1} | {name: i - len(names) - 1 for i, name in enumerate(names)}
+        sources = tuple(ends[name] for name in formula.variables)
         layout = lay.contiguous(out.shape, dtype)
-        plan = prepare(formula, [layouts[i] for i in sources], layout, out.dtype)
+        plan = prepare(formula, [given[name] for name in formula.variables], layout, out.dtype)
         return _Step(plan, layout, sources, places, stretched)
 
 
 class _Step(NamedTuple):
-    """One launch of a pullback: what it computes for which places, from g (-2), out (-1) or operands by number."""
+    """One launch of a pullback: what it computes for which places, from g (0) or what is kept, counted from its end."""
 
     plan: Plan | None  # None: the cotangent itself is the result
     layout: Layout
@@ -275,7 +282,7 @@ class _Step(NamedTuple):
     places: list[int]
     stretched: list[tuple[int, Shape]]  # the places where a sum over stretched axes follows
 
-    def run(self, g: Tensor, out: Tensor, operands: Sequence[Any], results: list[Any]) -> None:
+    def run(self, g: Tensor, kept: Sequence[Any], results: list[Any]) -> None:
         """Put the cotangents into their places among the results."""
         plan, layout, sources, places, stretched = self
         if plan is not None:
@@ -287,7 +294,7 @@ class _Step(NamedTuple):
                 results[place] = Tensor(layout, buffer, device)
             given = []
             for i in sources:
-                x = operands[i] if i >= 0 else g if i == -2 else out
+                x = kept[i] if i else g
                 given.append(x)
                 if type(x) is Tensor:
                     buffers.append(x.buffer)
