@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from netcl.errors import DeviceError, NetclError
 __all__ = ["main"]
 
 QUICKSTART = "notebooks/quickstart.ipynb"
+_CALIBRATE = 30.0  # s, many times what it takes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -118,6 +120,7 @@ def _lab(options: argparse.Namespace) -> int:
     laid = course.lay(folder, solutions=options.solutions, lesson=options.lesson, seed=options.seed)
     course.trust(laid.fresh)
     print(laid.summary(), flush=True)
+    _calibrate()
     if options.no_start:
         return 0
     if find_spec("jupyterlab") is None:
@@ -126,6 +129,16 @@ def _lab(options: argparse.Namespace) -> int:
     # A first visit opens the quickstart; later ones leave the student where he or she was.
     first = QUICKSTART if QUICKSTART in laid.written else None
     return _start(_lab_command(options, laid.lesson or first), laid.folder)
+
+
+def _calibrate() -> None:
+    """Measure once what is worth all cores, in a process of its own: a driver may end it, which `netcl doctor` tells.
+
+    A second at the first start, for what would otherwise be a guess.
+    """
+    command = [sys.executable, "-c", "from netcl import calibrate; calibrate.once()"]
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_CALIBRATE, check=False)
 
 
 def _lab_command(options: argparse.Namespace, opened: str | None) -> list[str]:

@@ -22,12 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyopencl as cl
 
-from netcl import pocl
+from netcl import crossover, pocl
 from netcl.errors import DeviceError
 from netcl.memory import Pool
-
-CROSSOVER = 1 << 15
-"""Work (elements touched) from which PoCL's `pthread` is used: a first guess, to be measured per device."""
 
 LARGEST_GROUP = 1024
 """No kernel that works element by element takes more elements in a work-group."""
@@ -111,6 +108,9 @@ class Device:
         self.platform = first.platform.name.strip()
         self.name = _POCL_DRIVER.sub("", first.name.strip())
         self.has_fp64 = "cl_khr_fp64" in first.extensions
+        # Work (elements touched) from which the second queue is used. A launch that is prepared keeps its queue.
+        key = crossover.key_of(self.name, first.driver_version)
+        self.crossover = crossover.find(key) if len(self.cl_devices) > 1 else crossover.CROSSOVER
         self.local_size = min(64 if self.kind == "CPU" else 256, first.max_work_group_size)
         # A CPU takes its groups one by one, at some 30 ns each; the queue for large work has kernels of its own anyway.
         self.large_local_size = min(LARGEST_GROUP, first.max_work_group_size) if self.kind == "CPU" else self.local_size
@@ -162,12 +162,12 @@ class Device:
         self._queues  # noqa: B018 - makes the queues at first use
         return self._active
 
-    def _use(self, work: int) -> cl.CommandQueue:
-        """Return the queue for `work` elements, finishing the other one first if it may still be busy.
+    def _use(self, large: bool) -> cl.CommandQueue:
+        """Return the queue for large work or for small, finishing the other one first if it may still be busy.
 
         Hold `lock` from here until the command is enqueued.
         """
-        wanted = self._queues[work >= CROSSOVER]
+        wanted = self._queues[large]
         if wanted is not self._active:
             self._cross(self._active)
             self._active = wanted
@@ -201,7 +201,8 @@ class Device:
         """
         # Arguments are set on the kernel object, so two threads must not share one.
         kernels = self._threads.__dict__.get("kernels")
-        key = (program, name, work >= CROSSOVER)
+        large = work >= self.crossover
+        key = (program, name, large)
         kernel = kernels.get(key) if kernels is not None else None
         if kernel is None:
             kernel = self._kernel(key, arg_types)
@@ -209,8 +210,8 @@ class Device:
         local = math.gcd(size, self.local_size) if exact else self.local_size
         items = (size + local - 1) // local * local
         with self.lock:
-            event = cl.enqueue_nd_range_kernel(self._use(work), kernel, (items,), (local,))
-            if work >= CROSSOVER:
+            event = cl.enqueue_nd_range_kernel(self._use(large), kernel, (items,), (local,))
+            if large:
                 self._hold_back(event, work)
         return event
 
@@ -265,7 +266,7 @@ class Device:
         if launch in prepared:
             return prepared[launch]
         self._refuse_fork()
-        large = launch.work >= CROSSOVER
+        large = launch.work >= self.crossover
         kernel: Any = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
         first = len(launch.arg_types) - len(launch.statics)
         for place, number in enumerate(launch.statics, first):
@@ -299,13 +300,14 @@ class Device:
         """Copy a contiguous host array to the start of a buffer. Blocks: the caller may change the array at once."""
         self._refuse_fork()
         with self.lock:
-            return cl.enqueue_copy(self._use(array.size), buffer, array, is_blocking=True)
+            return cl.enqueue_copy(self._use(array.size >= self.crossover), buffer, array, is_blocking=True)
 
     def fill(self, buffer: Any, value: np.ndarray, nbytes: int) -> cl.Event:
         """Repeat one 0-d value over the first `nbytes` bytes of a buffer."""
         self._refuse_fork()
         with self.lock:
-            return cl.enqueue_fill_buffer(self._use(nbytes // value.itemsize), buffer, value, 0, nbytes)
+            large = nbytes // value.itemsize >= self.crossover
+            return cl.enqueue_fill_buffer(self._use(large), buffer, value, 0, nbytes)
 
     def read(self, array: np.ndarray, buffer: Any, offset: int) -> cl.Event:
         """Copy from a buffer, `offset` bytes in, into a contiguous host array. Waits for all work before it."""

@@ -21,15 +21,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from netcl import expr, platforms, pocl
-from netcl.device import CROSSOVER, Device
-from netcl.errors import NetclError
+from netcl import calibrate, crossover, expr, platforms, pocl
+from netcl.device import Device
+from netcl.errors import DeviceError, NetclError
 from netcl.kernels import Formula, evaluate
 from netcl.tensor import Tensor
 
 __all__ = ["Finding", "broken_files", "check_cache", "check_devices", "check_environment", "check_linker", "main"]
 
 _PROBE_SECONDS = 120  # a cold build takes one; a machine under load, or over a network's file system, far longer
+_MOST_TRIED = 1 << 22  # numbers: a crossover that is pinned may be beyond all memory
 _STRINGS = 23  # STRTAB_BLOCK_ID of LLVM's BitcodeFormat
 _UNSAFE_MATHS = ("-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-unsafe-math-optimizations")
 
@@ -91,6 +92,7 @@ def check_environment(environ: Mapping[str, str]) -> list[Finding]:
         "PYOPENCL_BUILD_OPTIONS": _check_build_options,
         "POCL_EXTRA_BUILD_FLAGS": _check_build_options,
         "PYOPENCL_CTX": _check_pyopencl_ctx,
+        crossover.VARIABLE: _check_crossover,
     }
     found = (check(name, environ[name]) for name, check in checks.items() if name in environ)
     return [each for each in found if each is not None]
@@ -138,6 +140,14 @@ def _check_build_options(name: str, value: str) -> Finding | None:
 
 def _check_pyopencl_ctx(name: str, value: str) -> Finding | None:
     return Finding("warning", f"{name}={value} does not choose netcl's device", "set NETCL_DEVICE instead")
+
+
+def _check_crossover(name: str, value: str) -> Finding | None:
+    try:
+        size = crossover.pinned({name: value})
+    except DeviceError as error:
+        return Finding("error", str(error), f"unset {name}")
+    return None if size is None else Finding("ok", f"{name}={value}: {calibrate.describe(size)}; not measured")
 
 
 # Caches and the linker
@@ -234,6 +244,7 @@ def check_devices() -> list[Finding]:
         if tried < 0:
             findings += [Finding("warning", each) for each in first["problems"]]
         findings += [Finding(line["level"], line["what"], line["mend"]) for line in rest if "what" in line]
+        findings += [_keep_crossover(line["key"], line["crossover"]) for line in rest if "crossover" in line]
         tried = max([tried, *(line["index"] for line in rest)])
         if end:
             mend = "let NETCL_DEVICE name another device, or update the driver"
@@ -266,6 +277,15 @@ def _run_probe(start: int) -> tuple[list[dict[str, Any]], str]:
     return lines, f"{end}: {last[0]}" if end and last else end
 
 
+def _keep_crossover(key: str, size: int | None) -> Finding:
+    """Keep what the probe measured: its own cache is gone by now."""
+    if size is None:
+        what = f"work on up to {crossover.SIZES[-1]:,} elements was no faster on all {pocl.cores()} cores"
+        return Finding("warning", what, "run `netcl doctor` again when nothing else computes; until then netcl guesses")
+    kept = crossover.keep(key, size)
+    return Finding("ok", f"{calibrate.describe(size)}: measured{'' if kept else ', but it cannot be kept'}")
+
+
 def _death(code: int) -> str:
     if code > 0:
         return f"fails (exit code {code})"
@@ -284,6 +304,9 @@ def probe(start: int) -> None:
         _say(index=device.index, name=device.name)
         finding = _try_device(device)
         _say(index=device.index, name=device.name, level=finding.level, what=finding.what, mend=finding.mend)
+        if finding.level == "ok" and len(device.cl_devices) > 1 and crossover.pinned(os.environ) is None:
+            key = crossover.key_of(device.name, device.cl_devices[0].driver_version)
+            _say(index=device.index, name=device.name, key=key, crossover=calibrate.measure(device))
 
 
 def _say(**what: object) -> None:
@@ -295,9 +318,8 @@ def _try_device(device: Device) -> Finding:
     dtypes = [np.float32, np.float64] if device.has_fp64 else [np.float32]
     try:
         # Both sides of the crossover, for PoCL runs them in different ways.
-        wrong = [
-            np.dtype(each).name for each in dtypes for size in (5, 2 * CROSSOVER) if not _right(device, size, each)
-        ]
+        sizes = (5, min(2 * device.crossover, _MOST_TRIED))
+        wrong = [np.dtype(each).name for each in dtypes for size in sizes if not _right(device, size, each)]
     except NetclError as error:
         return Finding("error", f"{name} cannot be used: {error}", "update its driver, or choose another device")
     if wrong:

@@ -34,11 +34,11 @@ def netcl_pthread(a: Any, b: Any, op: str, ops: int) -> Case:
 def _forced(crossover: int, a: Any, b: Any, op: str, ops: int) -> Case:
     import netcl as nc
     from netcl import autograd as ag
-    from netcl import device
 
-    if len(nc.get_device().cl_devices) < 2:
-        raise NotThere(f"{nc.get_device().name} has one queue")
-    device.CROSSOVER = crossover  # the same all through this process: prepared launches keep their queue
+    device = nc.get_device()
+    if len(device.cl_devices) < 2:
+        raise NotThere(f"{device.name} has one queue")
+    device.crossover = crossover  # the same all through this process: prepared launches keep their queue
     x, y = ag.tensor(a), ag.tensor(b)
     call = {"add": lambda: x + y, "tanh": lambda: ag.tanh(x), "matmul": lambda: x @ y}[op]
 

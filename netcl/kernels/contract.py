@@ -53,7 +53,7 @@ class Contraction(NamedTuple):
 
     @property
     def work(self) -> int:
-        """About how many elements of an elementwise op take as long (see device.CROSSOVER)."""
+        """About how many elements of an elementwise op take as long (see Device.crossover)."""
         lengths = (axis.length for axis in (*self.batch, self.rows, *self.inner))
         return math.prod(lengths) * self.columns // _MULTIPLICATIONS_PER_ELEMENT
 

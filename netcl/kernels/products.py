@@ -51,7 +51,7 @@ class Product(NamedTuple):
 
     @property
     def work(self) -> int:
-        """About how many elements of an elementwise op take as long (see device.CROSSOVER)."""
+        """About how many elements of an elementwise op take as long (see Device.crossover)."""
         return self.multiplications // _MULTIPLICATIONS_PER_ELEMENT
 
     def turned(self) -> Product:

@@ -7,7 +7,8 @@ give wrong values, which shows that they would tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
-from netcl.device import CROSSOVER, Device
+from netcl.calibrate import measure
+from netcl.crossover import CROSSOVER
+from netcl.device import Device
+from netcl.platforms import use_device
 
 pytestmark = pytest.mark.usefixtures("on_device", "two_queues")
 
 RUNS = 30
-LARGE = 8 * CROSSOVER
+SMALLEST = 1 << 15  # large work here; what the device was told or has measured may be more
 ROWS = 8
 
 
@@ -31,9 +35,14 @@ def two_queues(on_device: Device) -> None:
         pytest.skip(f"{on_device.name} has one queue")
 
 
+def large() -> int:
+    """How many elements are large work for every op of a graph."""
+    return 8 * max(nc.get_device().crossover, SMALLEST)
+
+
 def there_and_back(rng: np.random.Generator) -> bool:
     """Run a graph of large, small and large work, and its backward pass; say whether every value is right."""
-    big, little = (rng.integers(-2, 3, n).astype(np.float32) for n in (LARGE, ROWS))
+    big, little = (rng.integers(-2, 3, n).astype(np.float32) for n in (large(), ROWS))
     x, w = ag.tensor(big, requires_grad=True), ag.tensor(little, requires_grad=True)
     h = (x * x + x).reshape(ROWS, -1)  # large
     s = h[:, -1] * w  # small, reads what large work has just written
@@ -53,20 +62,21 @@ def there_and_back(rng: np.random.Generator) -> bool:
 
 def reuse(rng: np.random.Generator) -> bool:
     """Let small work write into a buffer that large work, still under way, reads: the pool hands it on at once."""
-    values = rng.integers(-8, 9, CROSSOVER).astype(np.float32)
+    crossover = nc.get_device().crossover
+    values = rng.integers(-8, 9, crossover).astype(np.float32)
     x = ag.tensor(values)
     read = [x * float(i) + 1.0 for i in range(1, 9)]  # large
     place = x.buffer.int_ptr
     del x
-    small = nc.full(CROSSOVER - 1, -1.0)  # one element less: the other queue
+    small = nc.full(crossover - 1, -1.0)  # one element less: the other queue
     right = all(np.array_equal(y.to_host(), values * i + 1) for i, y in enumerate(read, 1))
     assert small.buffer.int_ptr == place, "the pool gave another buffer, so this shows nothing"
-    return right and np.array_equal(small.to_host(), np.full(CROSSOVER - 1, -1, np.float32))
+    return right and np.array_equal(small.to_host(), np.full(crossover - 1, -1, np.float32))
 
 
 def reuse_in_backward(rng: np.random.Generator) -> bool:
     """Take a step after the other, each on buffers that the step before has just let go."""
-    big = rng.integers(-2, 3, LARGE).astype(np.float32)
+    big = rng.integers(-2, 3, large()).astype(np.float32)
     x, right = ag.tensor(big), True
     for value in rng.integers(-3, 4, 3):
         w = ag.tensor([float(value)], requires_grad=True)
@@ -112,9 +122,89 @@ def test_small_graphs_never_cross(on_device: Device, monkeypatch: pytest.MonkeyP
 
 
 def test_work_at_the_crossover_goes_to_the_other_queue(on_device: Device) -> None:
-    small, large = on_device._queues
-    assert small != large
-    for size, queue in ((CROSSOVER - 1, small), (CROSSOVER, large), (1, small)):
+    small, threads = on_device._queues
+    assert small != threads
+    crossover = on_device.crossover
+    for size, queue in ((crossover - 1, small), (crossover, threads), (1, small)):
         y = nc.ones(size) * 2.0
         assert on_device.queue == queue == y.queue
         assert np.array_equal(y.to_host(), np.full(size, 2, np.float32))
+
+
+# Wherever the crossover lies, and whenever it moves, only time depends on it.
+
+
+@pytest.fixture
+def twin(on_device: Device) -> Iterator[Device]:
+    """The same hardware in a context of its own, whose crossover is the test's to set."""
+    twin = Device(on_device.cl_devices, on_device.index)
+    with use_device(twin):
+        yield twin
+    twin.finish()
+
+
+@pytest.mark.parametrize("crossover", [0, 1, 64, 1000, 1024, 1025, 1 << 40])
+def test_work_on_each_side_of_any_crossover_is_right_and_on_its_queue(twin: Device, crossover: int) -> None:
+    twin.crossover = crossover
+    rng = np.random.default_rng(crossover)
+    for size in (1, 5, 63, 64, 65, 999, 1000, 1023, 1024, 1025, 4099):
+        a, b = rng.integers(-9, 10, size).astype(np.float32), rng.integers(1, 10, size).astype(np.float32)
+        x, y = ag.tensor(a, requires_grad=True), ag.tensor(b, requires_grad=True)
+        z = x * y + 2.0
+        assert twin.queue == twin._queues[size >= crossover], size
+        z.sum().backward()
+        assert np.array_equal(z.to_host(), a * b + 2), size
+        assert np.array_equal(x.grad.to_host(), b) and np.array_equal(y.grad.to_host(), a), size
+        fused = ag.fuse(lambda x, y: (x * y - 1.0) * x)(x, y)
+        assert np.array_equal(fused.to_host(), (a * b - 1) * a), size
+        assert (x.value[::-1] + y.value).to_host().tolist() == (a[::-1] + b).tolist(), size
+    w = rng.integers(-3, 4, (37, 41)).astype(np.float32)
+    assert np.array_equal((ag.tensor(w) @ ag.tensor(w.T)).to_host(), w @ w.T)
+
+
+def test_a_crossover_that_moves_while_work_is_on_its_way_gives_no_wrong_value(twin: Device) -> None:
+    rng = np.random.default_rng(8)
+    wrong = []
+    for run in range(RUNS):
+        host = rng.integers(-2, 3, SMALLEST + run // 3).astype(np.float32)  # with a size launches are prepared anew
+        y = x = ag.tensor(host, requires_grad=True)
+        for step in range(6):
+            twin.crossover = int(rng.choice([1, SMALLEST, 1 << 40]))
+            y = (y + y, y * 2.0, y / 0.5)[step % 3] + float(step)
+        y.sum().backward()
+        want = host.copy()
+        for step in range(6):
+            want = want * 2 + step
+        if not np.array_equal(y.to_host(), want) or set(x.grad.to_host().tolist()) != {64.0}:
+            wrong.append(run)
+    assert wrong == []
+
+
+def test_a_device_takes_the_crossover_that_is_pinned(on_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NETCL_CROSSOVER", "100")
+    twin = Device(on_device.cl_devices, on_device.index)
+    assert twin.crossover == 100
+    with use_device(twin):
+        for size, queue in ((99, twin._queues[0]), (100, twin._queues[1])):
+            y = nc.ones(size) * 2.0
+            assert twin.queue == queue and y.to_host().tolist() == [2.0] * size
+
+
+def test_a_device_with_one_queue_has_no_crossover_to_find(on_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NETCL_CROSSOVER", "100")
+    assert Device(on_device.cl_devices[:1], on_device.index).crossover == CROSSOVER
+    assert measure(Device(on_device.cl_devices[:1], on_device.index)) is None
+
+
+def test_a_measured_crossover_touches_nothing_of_the_device(on_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netcl.calibrate._ROUNDS", 1)
+    monkeypatch.setattr("netcl.crossover.SIZES", (64, 2048))
+    seen: list[list[float]] = []
+    monkeypatch.setattr("netcl.crossover.choose", lambda sizes, ratios: seen.append(ratios) or sizes[1])
+    x = nc.ones(4)
+    gc.collect()  # what other tests left is not freed meanwhile
+    held, queue = on_device.pool.stats(), on_device.queue
+    assert measure(on_device) == 2048
+    assert len(seen[0]) == 2 and all(ratio > 0 for ratio in seen[0])
+    assert (on_device.pool.stats(), on_device.queue) == (held, queue)
+    assert (x + 1.0).to_host().tolist() == [2.0] * 4

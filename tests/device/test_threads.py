@@ -14,7 +14,7 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
-from netcl.device import CROSSOVER, Device
+from netcl.device import Device
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -75,7 +75,7 @@ def test_threads_whose_work_crosses_between_queues_at_any_moment(on_device: Devi
     def run(number: int) -> int:
         wrong = 0
         for i in range(6):
-            size = 2 * CROSSOVER if (number + i) % 2 else 8
+            size = 2 * on_device.crossover if (number + i) % 2 else 8
             host = np.full(size, number + 1, np.float32)
             x = ag.tensor(host, requires_grad=True)
             (x * x + x).sum().backward()
@@ -157,7 +157,7 @@ print("parent", (x * 3.0).sum().item() == 3 * x.size)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize("size", [4, 2 * CROSSOVER], ids=["small", "large"])
+@pytest.mark.parametrize("size", [4, 1 << 16], ids=["small", "large"])
 def test_a_child_forked_after_a_kernel_has_run_is_told_to_use_spawn(
     on_device: Device, python: Python, size: int
 ) -> None:
