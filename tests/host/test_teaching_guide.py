@@ -58,6 +58,7 @@ def test_a_lesson_has_its_mistakes_and_they_are_planted(number: str) -> None:
     for name, rule in named:
         assert name.startswith(number)
         assert rule in [wrong.rule for wrong in exercises.find(name).wrong], (name, rule)
+    assert {name for name, _ in named} == {exercise.name for exercise in exercises.lesson(number)}
     for belief in BELIEFS[number]:
         assert re.search(rf"\*{re.escape(belief)}[,.]?\*", " ".join(told.split())), belief
 
