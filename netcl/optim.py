@@ -14,13 +14,18 @@ array([ 0.5, -1. ], dtype=float32)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from netcl import expr as ex
 from netcl.autograd import Node
+from netcl.device import Device
 from netcl.errors import ArgumentError, ShapeError
-from netcl.ops.elementwise import sqrt
+from netcl.kernels import Formula, evaluate_lists
+from netcl.ops.rows import one_device
 from netcl.tensor import Tensor
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer", "cosine", "step_decay", "warmup"]
@@ -32,7 +37,8 @@ Schedule = Callable[[int], float]
 class Optimizer:
     """The base of optimisers: parameters, a learning rate (a number, or a schedule), and state for each parameter.
 
-    A subclass names its state in `state_names`, and says in `update` what one parameter becomes.
+    A subclass names its state in `state_names`, and says in `rule` and `numbers` what an element of a parameter
+    becomes. One whose step is no matter of single elements says in `update` what one parameter becomes instead.
     """
 
     state_names: tuple[str, ...] = ()
@@ -65,17 +71,54 @@ class Optimizer:
 
     def step(self) -> None:
         """Give every parameter that has a gradient its next value."""
-        lr = self.lr
+        lr, counts = self.lr, self.counts
         self.steps += 1
+        alike: dict[Any, list[int]] = {}  # those that a launch can take together
         for i, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
-                self.counts[i] += 1
-                g = parameter.grad.detach()
-                parameter.value = self.update(parameter.value, g, self.state[i], lr, self.counts[i])
+                counts[i] += 1
+                x = parameter.value
+                alike.setdefault((counts[i], x.device, x.layout.dtype), []).append(i)
+        for (t, device, _), places in alike.items():
+            self._advance(places, device, lr, t)
+
+    def _advance(self, places: Sequence[int], device: Device, lr: float, t: int) -> None:
+        """Move parameters of one device and dtype that are all in their step `t`."""
+        rule = self.rule()
+        arrays: list[list[Tensor]] = []
+        for i in places:
+            parameter, state = self.parameters[i], self.state[i]
+            x, g = parameter.value, parameter.grad.detach()  # type: ignore[union-attr]  # it has a gradient
+            if not rule:
+                parameter.value = self.update(x, g, state, lr, t)
+            elif g.device is not device:
+                one_device(type(self).__name__, (x, g))
+            arrays.append([x, g, *state.values()])
+        if not rule:
+            return
+        formula, used = _formula(tuple(rule.items()), ("x", "g", *self.state_names))
+        numbers = self.numbers(lr, t)
+        found = evaluate_lists(device, formula, arrays, [numbers[name] for name in used])
+        for i, (layout, buffers) in zip(places, found, strict=True):
+            self.parameters[i].value = Tensor(layout, buffers[0], device)
+            state = self.state[i]
+            for name, buffer in zip(state, buffers[1:], strict=True):
+                state[name] = Tensor(layout, buffer, device)
+
+    def rule(self) -> dict[str, str]:
+        """Return what an element of the parameter, `x`, becomes, and what each state of it becomes, as expressions.
+
+        They are of x, its gradient `g`, the states, and the names in `numbers`. None is for those that have `update`.
+        """
+        return {}
+
+    def numbers(self, lr: float, t: int) -> dict[str, float]:
+        """Return the numbers in `rule` for a parameter's step t = 1, 2, …"""
+        return {"lr": lr}
 
     def update(self, x: Tensor, g: Tensor, state: dict[str, Tensor], lr: float, t: int) -> Tensor:
         """Return the next value of one parameter in its step t = 1, 2, …, and put the next state into `state`."""
-        raise NotImplementedError(f"{type(self).__name__} has no update")
+        raise NotImplementedError(f"{type(self).__name__} has neither a rule nor an update")
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state as NumPy arrays: steps in all and of each parameter, and `momentum.0` and so on."""
@@ -109,6 +152,16 @@ class Optimizer:
         self.steps, self.counts, self.state = int(arrays["steps"]), counts, state  # nothing above may fail half-way
 
 
+@lru_cache(maxsize=64)
+def _formula(rule: tuple[tuple[str, str], ...], arrays: tuple[str, ...]) -> tuple[Formula, tuple[str, ...]]:
+    """Parse a rule: the next x, then the next states in their order; return the names of its numbers too."""
+    texts = dict(rule)
+    exprs = [ex.parse(texts[name]) for name in arrays if name != "g"]
+    named = dict.fromkeys(name for e in exprs for name in ex.variables(e))
+    numbers = tuple(name for name in named if name not in arrays)
+    return Formula(*exprs, variables=(*arrays, *numbers)), numbers
+
+
 def _zeros_like(parameter: Node) -> Tensor:
     return Tensor.full(parameter.shape, 0, parameter.dtype, parameter.value.device)
 
@@ -137,13 +190,17 @@ class SGD(Optimizer):
         self.state_names = ("momentum",) if momentum else ()
         super().__init__(parameters, lr, weight_decay)
 
-    def update(self, x: Tensor, g: Tensor, state: dict[str, Tensor], lr: float, t: int) -> Tensor:
+    def rule(self) -> dict[str, str]:
         """Return x − lr times the direction."""
-        d = g + x * self.weight_decay if self.weight_decay else g
-        if self.momentum:
-            v = state["momentum"] = state["momentum"] * self.momentum + d
-            d = d + v * self.momentum if self.nesterov else v
-        return x - d * lr
+        d = "(g + x * decay)" if self.weight_decay else "g"
+        if not self.momentum:
+            return {"x": f"x - {d} * lr"}
+        v = f"(momentum * keep + {d})"
+        return {"x": f"x - ({d} + {v} * keep) * lr" if self.nesterov else f"x - {v} * lr", "momentum": v}
+
+    def numbers(self, lr: float, t: int) -> dict[str, float]:
+        """Return the learning rate, and what stays of the momentum."""
+        return {"lr": lr, "decay": self.weight_decay, "keep": self.momentum}
 
 
 class Adam(Optimizer):
@@ -170,18 +227,23 @@ class Adam(Optimizer):
         self.eps = eps
         super().__init__(parameters, lr, weight_decay)
 
-    def decay(self, x: Tensor, g: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+    def decayed(self) -> tuple[str, str]:
         """Return the value and the gradient that the step starts from."""
-        return x, g + x * self.weight_decay if self.weight_decay else g
+        return "x", "(g + x * decay)" if self.weight_decay else "g"
 
-    def update(self, x: Tensor, g: Tensor, state: dict[str, Tensor], lr: float, t: int) -> Tensor:
+    def rule(self) -> dict[str, str]:
         """Return x less the scaled average."""
-        x, g = self.decay(x, g, lr)
+        x, g = self.decayed()
+        m, v = f"(mean * b1 + {g} * c1)", f"(square * b2 + {g} * {g} * c2)"
+        return {"x": f"{x} - {m} * rate / (sqrt({v} / correction) + eps)", "mean": m, "square": v}
+
+    def numbers(self, lr: float, t: int) -> dict[str, float]:
+        """Return β and 1 − β of both averages, the rate and the correction of their start at 0, and the decay."""
         first, second = self.betas
-        m = state["mean"] = state["mean"] * first + g * (1 - first)
-        v = state["square"] = state["square"] * second + g * g * (1 - second)
-        scale = sqrt(v / (1 - second**t)) + self.eps
-        return x - m * (lr / (1 - first**t)) / scale
+        return {
+            "b1": first, "c1": 1 - first, "b2": second, "c2": 1 - second, "rate": lr / (1 - first**t),
+            "correction": 1 - second**t, "eps": self.eps, "decay": self.weight_decay,
+        }  # fmt: skip
 
 
 class AdamW(Adam):
@@ -202,9 +264,13 @@ class AdamW(Adam):
     ) -> None:
         super().__init__(parameters, lr, betas, eps, weight_decay)
 
-    def decay(self, x: Tensor, g: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+    def decayed(self) -> tuple[str, str]:
         """Shrink the value, and leave the gradient."""
-        return x * (1 - lr * self.weight_decay), g
+        return "(x * decay)", "g"
+
+    def numbers(self, lr: float, t: int) -> dict[str, float]:
+        """Return Adam's, where the decay is what x is shrunk by."""
+        return super().numbers(lr, t) | {"decay": 1 - lr * self.weight_decay}
 
 
 def step_decay(lr: float, every: int, factor: float = 0.1) -> Schedule:

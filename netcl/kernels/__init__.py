@@ -5,9 +5,12 @@ tensors or graphs.
 """
 
 from netcl.kernels.elementwise import Formula, Plan, evaluate, prepare
+from netcl.kernels.lists import evaluate_lists
 from netcl.kernels.matmul import matmul
 from netcl.kernels.random import random
 from netcl.kernels.reduce import REDUCTIONS, reduce
 from netcl.kernels.scan import scan
 
-__all__ = ["REDUCTIONS", "Formula", "Plan", "evaluate", "matmul", "prepare", "random", "reduce", "scan"]
+__all__ = [
+    "REDUCTIONS", "Formula", "Plan", "evaluate", "evaluate_lists", "matmul", "prepare", "random", "reduce", "scan",
+]  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from netcl import autograd as ag
+from netcl import optim
 from netcl.commands import recorded
 from netcl.device import Device
 
@@ -37,3 +38,76 @@ def test_a_mean_divides_where_it_adds_up(device: Device, shape: tuple[int, ...],
 def test_a_mean_of_nothing_is_nan(device: Device) -> None:
     with pytest.warns(RuntimeWarning, match="no elements"):
         assert np.isnan(ag.mean(ag.tensor(np.zeros((0, 3), np.float32)), 0).to_host()).all()
+
+
+SHAPES = [(3, 5), (), (1,), (2047,), (64, 32), (3, 1000), (0, 2), (7,), (2, 2, 2), (11,)]
+OPTIMISERS: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {"weight_decay": 0.1}),
+    ("SGD", {"momentum": 0.9, "nesterov": True}),
+    ("Adam", {"weight_decay": 0.1}),
+    ("AdamW", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIMISERS)
+def test_parameters_moved_together_move_as_each_alone(device: Device, name: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    starts = [rng.normal(size=shape).astype(np.float32) for shape in SHAPES]
+    together, alone = ([ag.tensor(start, requires_grad=True) for start in starts] for _ in range(2))
+    make = getattr(optim, name)
+    optimizers = [make(together, lr=0.1, **options), *[make([x], lr=0.1, **options) for x in alone]]
+    for step in range(3):
+        for x, y in zip(together, alone, strict=True):
+            if step or x.shape != (7,):  # one starts later, and is a step behind
+                x.grad = y.grad = ag.tensor(rng.normal(size=x.shape).astype(np.float32))
+        for optimizer in optimizers:
+            optimizer.step()
+    for x, y in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(x.to_host(), y.to_host())
+
+
+def test_a_step_of_small_parameters_is_one_launch(device: Device) -> None:
+    def step(*shapes: tuple[int, ...]) -> int:
+        xs = [ag.tensor(np.ones(shape, np.float32), requires_grad=True) for shape in shapes]
+        for x in xs:
+            x.grad = ag.tensor(np.ones(x.shape, np.float32))
+        return launches(device, optim.SGD(xs, lr=0.1, momentum=0.5).step)
+
+    assert step((2, 16), (16,), (16, 16), (16,), (16, 2), (2,)) == 1
+    assert step((784, 128), (128,), (128, 10), (10,)) == 2  # what is large has a launch of its own
+    assert step(*[(5,)] * 17) == 3
+    assert step((0,)) == 0
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_step_reads_views_as_they_are(device: Device, name: str) -> None:
+    rng = np.random.default_rng(0)
+    start, g = rng.normal(size=(4, 6)).astype(np.float32), rng.normal(size=(6, 4)).astype(np.float32)
+    views = ag.tensor(ag.tensor(start).T, requires_grad=True)
+    plain = ag.tensor(np.ascontiguousarray(start.T), requires_grad=True)
+    views.grad, plain.grad = ag.tensor(np.tile(g, (2, 1)))[6:], ag.tensor(g)
+    spread, ones = (ag.tensor(start, requires_grad=True) for _ in range(2))
+    spread.sum().backward()  # a gradient that is one number, spread
+    ones.grad = ag.tensor(np.ones_like(start))
+    getattr(optim, name)([views, plain, spread, ones], lr=0.1).step()
+    np.testing.assert_array_equal(views.to_host(), plain.to_host())
+    np.testing.assert_array_equal(spread.to_host(), ones.to_host())
+    assert not np.allclose(plain.to_host(), start.T)
+
+
+def test_an_optimiser_of_ones_own_may_say_what_a_whole_parameter_becomes(device: Device) -> None:
+    class Normalised(optim.Optimizer):
+        state_names = ("last",)
+
+        def update(self, x: Any, g: Any, state: dict[str, Any], lr: float, t: int) -> Any:
+            state["last"] = g / (g * g).sum() ** 0.5
+            return x - state["last"] * (lr / t)
+
+    x = ag.tensor([3.0, 4.0], requires_grad=True)
+    optimizer = Normalised([x], lr=1.0)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (x * x).sum().backward()
+        optimizer.step()
+    np.testing.assert_allclose(x.to_host(), [3 - 0.6 - 0.3, 4 - 0.8 - 0.4], rtol=1e-6)
+    np.testing.assert_allclose(optimizer.state[0]["last"].to_host(), [0.6, 0.8], rtol=1e-6)
