@@ -18,14 +18,17 @@ from netcl.ops import COMPOSITES, OPS, Row
 from netcl.ops.indexing import frozen
 from netcl.tensor import Tensor
 
-_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}
+_BINARY = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+    "pow": "pow", "matmul": "matmul",
+}  # fmt: skip
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 _UNARY = {"neg": "neg", "abs": "abs"}
 _TRUTH = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor", "invert": "logical_not"}
 _METHODS = (
     "sum", "mean", "max", "min", "reshape", "broadcast_to", "astype", "var", "std", "prod", "cumsum", "norm",
     "logsumexp", "softmax", "log_softmax", "diagonal", "exp", "log", "sqrt", "square", "sin", "cos", "tanh", "sigmoid",
-    "relu", "abs", "clip", "round", "floor", "ceil",
+    "relu", "abs", "clip", "floor", "ceil",
 )  # fmt: skip
 _COMPOSITE_METHODS = (
     "argmax", "argmin", "any", "all", "flatten", "ravel", "squeeze", "unsqueeze", "swapaxes", "take", "repeat", "dot",
@@ -83,6 +86,25 @@ def _permuted() -> Callable[..., Any]:
     return permuted
 
 
+def _divmod(self: Any, other: Any) -> tuple[Any, Any]:
+    return self // other, self % other
+
+
+def _rdivmod(self: Any, other: Any) -> tuple[Any, Any]:
+    return other // self, other % self
+
+
+def _round(self: Any, decimals: int | None = 0) -> Any:
+    """Round to so many decimals, halves to the even neighbour, as NumPy does. The derivative is 0."""
+    op = OPS["round"]
+    if not decimals or (decimals > 0 and self.dtype.kind != "f"):
+        return op(self)
+    if self.dtype.kind != "f":
+        raise DTypeError(f"round: {self.dtype} to tens and hundreds (decimals={decimals}) is not exact; use .astype")
+    scale = 10.0 ** abs(decimals)
+    return op(self * scale) / scale if decimals > 0 else op(self / scale) * scale
+
+
 def _backward(self: Any, grad: Any = None) -> None:
     """Run the backward pass from here: `ag.Tape().backward(self)`. A Tensor was not recorded, so it is refused."""
     Tape().backward(self, grad)
@@ -117,6 +139,10 @@ def _attach_all() -> None:
             _attach(f"__r{symbol}__", _truth(op), f"{op}, element by element.")
     for name in _METHODS:
         _attach(name, _method(name), OPS[name].__doc__ or "")
+    _attach("__divmod__", _divmod, "The floored quotient and the remainder.")
+    _attach("__rdivmod__", _rdivmod, "The floored quotient and the remainder of another and this.")
+    _attach("round", _round, _round.__doc__ or "")
+    setattr(ArrayMethods, "__round__", _round)  # noqa: B010
     for name in _COMPOSITE_METHODS:
         setattr(ArrayMethods, name, COMPOSITES[name])  # the functions themselves, with their signatures
     for name in ("transpose", "permute"):

@@ -56,6 +56,10 @@ def _text(e: Expr) -> tuple[str, int]:
             return (_MINUS + text, min(level, _PRODUCT)) if bare else (f"{_MINUS}({text})", _PRODUCT)
         case Call("pow", (a, b)):
             return _text_power(a, b), _POWER
+        case Call("floor_divide", (_, _)):
+            return f"⌊{_text(Call('div', e.args))[0]}⌋", _ATOM
+        case Call("remainder", (a, b)):
+            return f"{_wrap(a, _POWER)} mod {_wrap(b, _POWER)}", _COMPARISON
         case Call("sqrt", (a,)):
             return f"√{_wrap(a, _ATOM)}", _POWER
         case Call(fn, (a, b)) if fn in COMPARISONS:

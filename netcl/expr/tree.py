@@ -114,8 +114,26 @@ COMPARISONS: dict[str, Operator] = {
     "equal": Operator(ast.Eq, "==", np.equal, "="),
     "not_equal": Operator(ast.NotEq, "!=", np.not_equal, "≠"),
 }
-_SIGN = "({0} > 0 ? 1 : ({0} < 0 ? -1 : {0}))"  # NaN stays NaN; OpenCL's own sign() makes it 0
+_SIGN = "({0} > 0 ? 1 : ({0} < 0 ? -1 : {0} + 0))"  # NaN stays NaN (OpenCL's own sign() makes it 0), −0 becomes 0
 _WHERE = "({0} ? {1} : {2})"
+
+
+def _floored(template: str, rest: str) -> str:
+    """Fill in REST, the remainder that C has, and OTHER: whether its sign is not that of the divisor."""
+    return template.replace("OTHER", "(REST != 0 && (REST < 0) != ({1} < 0))").replace("REST", rest)
+
+
+# As NumPy divides: the remainder is exact, and the quotient is made from it, so that 1 // 0.1 is 9 (0.1 is a little
+# more than a tenth). In integers, C leaves x / 0 and the smallest number / −1 undefined: PoCL dies of them.
+_REMAINDER = _floored("(REST == 0 ? copysign({0} * 0, {1}) : REST + (OTHER ? {1} : 0))", "fmod({0}, {1})")
+_FLOOR_DIVIDE = _floored(
+    "({1} == 0 ? {0} / {1} : WHOLE == 0 ? copysign({0} * 0, {0} / {1}) : "
+    "floor(WHOLE) + ((WHOLE - floor(WHOLE)) * 2 > 1))".replace("WHOLE", "(({0} - REST) / {1} - OTHER)"),
+    "fmod({0}, {1})",
+)
+_BY_MINUS_1 = "({1} < 0 && {1} == -1)"
+_INT_REMAINDER = _floored(f"({{1}} == 0 || {_BY_MINUS_1} ? 0 : REST + (OTHER ? {{1}} : 0))", "({0} % {1})")
+_INT_DIVIDE = _floored(f"({{1}} == 0 ? 0 : {_BY_MINUS_1} ? 0 - {{0}} : {{0}} / {{1}} - OTHER)", "({0} % {1})")
 FUNCTIONS: dict[str, Function] = {
     "abs": Function("fabs", np.abs, "|{0}|", c_integer="({0} < 0 ? -{0} : {0})"),
     "arccos": Function("acos", np.arccos),
@@ -131,10 +149,12 @@ FUNCTIONS: dict[str, Function] = {
     "exp2": Function("exp2", np.exp2),
     "expm1": Function("expm1", np.expm1),
     "floor": Function("floor", np.floor, "⌊{0}⌋", c_integer="{0}"),
+    "floor_divide": Function(_FLOOR_DIVIDE, np.floor_divide, arity=2, c_integer=_INT_DIVIDE),
     "log": Function("log", np.log),
     "log1p": Function("log1p", np.log1p),
     "log2": Function("log2", np.log2),
     "pow": Function("pow", _power, arity=2),
+    "remainder": Function(_REMAINDER, np.remainder, arity=2, c_integer=_INT_REMAINDER),
     "round": Function("rint", np.rint, c_integer="{0}"),  # half to even, as NumPy
     "rsqrt": Function("rsqrt", lambda x: 1 / np.sqrt(x)),
     # Of use in partials: the op has the same name, so that a second derivative is as stable as the first.

@@ -12,6 +12,27 @@ mul = elementwise("mul", "a * b", a="b", b="a", integers=True, alias=["multiply"
 div = elementwise(
     "div", "a / b", a="1 / b", b="-out / b", domain={"b": (-2, -0.5, 0.5, 2)}, alias=["divide", "true_divide"]
 )  # fmt: skip
+floor_divide = elementwise(
+    "floor_divide",
+    "floor_divide(a, b)",
+    a="0",
+    b="0",
+    domain={"a": (-2.7, -2.2, 2.2, 2.7), "b": (-1.05, -0.95, 0.95, 1.05)},
+    integers=True,
+    doc="Rounded down, as in Python: a = b·out + a mod b. The derivatives are 0, at the jumps too, as that of floor\n"
+    "is (PyTorch has none here). Integers divided by 0 give 0, as in NumPy.",
+)
+remainder = elementwise(
+    "remainder",
+    "remainder(a, b)",
+    a="1",
+    b="-floor_divide(a, b)",
+    domain={"a": (-2.7, -2.2, 2.2, 2.7), "b": (-1.05, -0.95, 0.95, 1.05)},
+    integers=True,
+    alias=["mod"],
+    doc="a − b·⌊a / b⌋, with the sign of b, as in Python. At the jumps the derivatives are those beside them, as in\n"
+    "PyTorch. Integers have the remainder 0 where b is 0, as in NumPy.",
+)
 neg = elementwise("neg", "-a", a="-1", integers=True, alias=["negative"])
 pow = elementwise(
     "pow",

@@ -10,7 +10,8 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
-from netcl.errors import ShapeError
+from netcl.device import Device
+from netcl.errors import DTypeError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -54,7 +55,7 @@ def test_mixed_arrays_promote_as_in_numpy_but_integers_leave_float32() -> None:
         same(nc.Tensor.from_host(a) * b, a.astype(dtype) * b.astype(dtype))  # with an array: the same
 
 
-@pytest.mark.parametrize("symbol", ["add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("symbol", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "gt", "ge"])
 def test_operators_and_their_reflections_on_tensors_and_nodes(symbol: str) -> None:
     operate = getattr(operator, symbol)
     array, row = f32([[1, 2], [3, 4]]), f32([2, 3])
@@ -64,6 +65,82 @@ def test_operators_and_their_reflections_on_tensors_and_nodes(symbol: str) -> No
             result = operate(left, right)
             assert result.dtype == (bool if expected.dtype == bool else np.float32)
             np.testing.assert_allclose(result.to_host(), expected, rtol=1e-6)
+
+
+ENDS = [-np.inf, -7.5, -3, -1, -0.3, -0.0, 0, 0.1, 0.5, 1, 2.7, 3, 1e30, np.inf, np.nan]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floor_division_and_remainder_are_numpys_at_every_end(device: Device, dtype: Any) -> None:
+    """With the bits of NumPy: 1 // 0.1 is 9, and the sign of a remainder is the divisor's, that of 0 too."""
+    if dtype is np.float64 and not device.has_fp64:
+        pytest.skip(f"{device.name} has no float64")
+    a, b = np.array(ENDS, dtype)[:, None], np.array(ENDS, dtype)
+    with np.errstate(all="ignore"):
+        quotient, rest = divmod(nc.Tensor.from_host(a, device=device), nc.Tensor.from_host(b, device=device))
+        for found, expected in ((quotient, a // b), (rest, a % b)):
+            np.testing.assert_array_equal(found.to_host(), expected)
+            known = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(found.to_host())[known], np.signbit(expected)[known])
+        x = nc.Tensor.from_host(b, device=device)
+        for pair, both in ((divmod(x, 2), divmod(b, 2)), (divmod(-7, x), divmod(dtype(-7), b))):
+            for found, expected in zip(pair, both, strict=True):
+                np.testing.assert_array_equal(found.to_host(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64])
+def test_floor_division_and_remainder_of_integers_also_by_0_and_minus_1(dtype: Any) -> None:
+    ends = np.array(
+        [0, 1, 2, 3, 7, np.iinfo(dtype).max, np.iinfo(dtype).min, *([-1, -3] if np.iinfo(dtype).min else [])]
+    )
+    a, b = (np.array(each, dtype) for each in np.meshgrid(ends, ends))
+    x, y = nc.Tensor.from_host(a), nc.Tensor.from_host(b)
+    with np.errstate(all="ignore"):
+        same(x // y, a // b)
+        same(x % y, a % b)
+
+
+def test_the_gradient_of_a_remainder_is_1_and_minus_the_quotient_and_that_of_a_quotient_0() -> None:
+    a, b = f32([7, -7, 7, -7, 5.5]), f32([2, 3, -2, -3, 0.75])
+    x, y = ag.tensor(a, requires_grad=True), ag.tensor(b, requires_grad=True)
+    (x % y).backward([1.0] * 5)
+    same(x.grad, f32(np.ones(5)))
+    same(y.grad, -(a // b))
+    x.zero_grad()
+    y.zero_grad()
+    (x // y).backward([1.0] * 5)
+    assert not x.grad.to_host().any() and not y.grad.to_host().any()
+    x.zero_grad()
+    y.zero_grad()
+    (y * (x // y) + x % y).backward([1.0] * 5)  # which is x
+    same(x.grad, f32(np.ones(5)))
+    np.testing.assert_array_equal(y.grad.to_host(), 0)
+
+
+def test_round_is_a_builtin_a_method_and_numpys_function() -> None:
+    array = f32([[0.5, 1.5, -2.5], [13.126, -0.004, 1250]])
+    for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
+        for decimals in (0, 2, -1, -2):
+            for found in (round(x, decimals), x.round(decimals), x.round(decimals=decimals)):
+                np.testing.assert_array_equal(found.to_host(), array.round(decimals))
+        same(round(x), array.round())
+        assert type(round(x, 1)) is type(x)
+    node = ag.tensor(array, requires_grad=True)
+    round(node, 1).backward([[1.0] * 3] * 2)
+    assert not node.grad.to_host().any()
+    whole = nc.Tensor.from_host(np.array([13, -5]))
+    same(round(whole, 2), np.array([13, -5]))
+    with pytest.raises(DTypeError, match="int64"):
+        round(whole, -1)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_the_sign_of_minus_0_is_0(dtype: Any) -> None:
+    array = np.array([-0.0, 0, -3, 3] if dtype is np.int32 else [-0.0, 0, -3, 3, -np.inf, np.nan], dtype)
+    found = ag.sign(nc.Tensor.from_host(array)).to_host()
+    np.testing.assert_array_equal(found, np.sign(array))
+    assert not np.signbit(found[0])
 
 
 def test_matmul_neg_and_abs_are_operators_too() -> None:

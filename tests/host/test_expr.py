@@ -448,6 +448,8 @@ def test_the_c_text_in_integers(tmp_path: Path) -> None:
         "sign(a - b)": lambda a, b: (a > b) - (a < b),
         "where(a < b, floor(a), -b) - (a == b)": lambda a, b: (a if a < b else -b) - (a == b),
         "5000000000 + a": lambda a, b: 5000000000 + a,
+        "floor_divide(a, b)": lambda a, b: a // b if b else 0,
+        "remainder(a, b)": lambda a, b: a % b if b else 0,
     }
     source = "".join(
         f"long long case{i}(long long a, long long b) {{ return {expr.to_c(parse(text), 'long')}; }}\n"
@@ -457,7 +459,7 @@ def test_the_c_text_in_integers(tmp_path: Path) -> None:
     for i, f in enumerate(cases.values()):
         function = getattr(library, f"case{i}")
         function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_longlong] * 2
-        for a, b in [(3, 4), (-2, -7), (5, 5), (0, 1)]:
+        for a, b in [(3, 4), (-2, -7), (5, 5), (0, 1), (-7, 2), (7, -2), (4, 0), (9, -1)]:
             assert function(a, b) == f(a, b)
 
 
@@ -516,6 +518,9 @@ def test_the_c_text_in_integers(tmp_path: Path) -> None:
         ("a / (b / c)", "a / (b / c)"),
         ("-out / b", "−out / b"),
         ("-(a / b)", "−a / b"),
+        ("floor_divide(a + 1, b)", "⌊(a + 1) / b⌋"),
+        ("-floor_divide(a, b) * c", "−⌊a / b⌋·c"),
+        ("remainder(a, b + 1) - 2 * remainder(x, 3)", "(a mod (b + 1)) − 2(x mod 3)"),
         ("-((a + b) / c) * a", "(−(a + b) / c)·a"),
         ("a / -b", "a / (−b)"),
         ("1 / pow(b, 2)", "1 / b²"),

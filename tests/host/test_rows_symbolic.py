@@ -66,6 +66,8 @@ SYMPY: dict[str, Callable[..., Any]] = {
     "floor": Floor,
     "ceil": lambda a: sympy.Integer(-1) * Floor(-a),
     "round": lambda a: Floor(a + sympy.Rational(1, 2)),  # off the halves
+    "floor_divide": lambda a, b: Floor(a / b),
+    "remainder": lambda a, b: a - b * Floor(a / b),
     "arcsin": sympy.asin,
     "arccos": sympy.acos,
     "arctan": sympy.atan,
