@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from netcl.errors import ArgumentError
 from netcl.viz.cards import LEAST, ROOMY, SMALL, TIGHT, CardParts, Form, Limits, compose, measure
 from netcl.viz.labels import level, upright
 from netcl.viz.layout import PASSING, SEPARATION, TIME_LIMIT, Laid, NoLayoutError, layer, place
@@ -20,6 +21,17 @@ Direction = Literal["auto", "lr", "td"]
 
 PAGE = 720.0  # px: the width of a notebook's output
 LEAST_TEXT = 11.0  # px
+_LEAST_PAGE = 400  # px: a card between two labels takes as much
+
+
+def checked(page: float) -> float:
+    """The width of a page that a user asked for.
+
+    Raises:  ArgumentError if nothing can be read on so narrow a one
+    """
+    if not page >= _LEAST_PAGE:
+        raise ArgumentError(f"a page is {_LEAST_PAGE} px wide or more, not {page!r}")
+    return page
 
 
 def units(page: float) -> float:
@@ -62,6 +74,10 @@ class Scene:
     def fits(self) -> bool:
         """Whether it can be read on its page as wide as it is."""
         return self.width <= units(self.page)
+
+    def scale(self, wide: float) -> float:
+        """CSS pixels for a unit of a picture so wide: no wider than the page wherever its text can then be read."""
+        return min(1.0, self.page / wide) if wide <= units(self.page) + 1 else LEAST_TEXT / SMALL
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from netcl.autograd import Node
 from netcl.errors import ArgumentError
 from netcl.tensor import Tensor
+from netcl.viz.text import clean
 
 MOST_SLIDERS = 16  # of one array
 MOST_SEED = 50
@@ -32,15 +33,28 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A leaf: `base` is its value at the start. Without `ranges` it is drawn anew from a seed."""
+    """A leaf: `base` is its value at the start. Without `ranges` it is drawn anew from a seed.
+
+    `name` is that of the function's argument, `title` what a reader sees.
+    """
 
     name: str
     base: np.ndarray
     ranges: tuple[Range, ...]
+    title: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What the leaf is called."""
+        return self.title or self.name
 
     def label(self, which: Range) -> str:
         """`a`, or `W[0, 1]` for an entry."""
-        return f"{self.name}[{', '.join(map(str, which.at))}]" if which.at else self.name
+        return self.name + _entry(which)
+
+    def shown_label(self, which: Range) -> str:
+        """The same as a reader sees it."""
+        return self.shown + _entry(which)
 
     def drawn(self, seed: int) -> np.ndarray:
         """The array as it was given for seed 0; for others normal numbers with its mean and spread."""
@@ -51,14 +65,19 @@ class Control:
         return (wide.mean() + (wide.std() or 1.0) * numbers).astype(self.base.dtype)
 
 
-def controls(given: Mapping[str, Any]) -> tuple[Control, ...]:
-    """The controls of all leaves.
+def _entry(which: Range) -> str:
+    return f"[{', '.join(map(str, which.at))}]" if which.at else ""
+
+
+def controls(given: Mapping[str, Any], titles: Mapping[Any, str] | None = None) -> tuple[Control, ...]:
+    """The controls of all leaves; `titles` are what they are called, where that is not the argument's name.
 
     Raises:  ArgumentError if there are none, or one is neither a number, a range nor an array
     """
     if not given:
         raise ArgumentError("explore needs a leaf to move: viz.explore(f, a=2.0)")
-    return tuple(control(name, value) for name, value in given.items())
+    found = (control(name, value) for name, value in given.items())
+    return tuple(replace(each, title=clean(str((titles or {}).get(each.name, "")))) for each in found)
 
 
 def control(name: str, given: Any) -> Control:

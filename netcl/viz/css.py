@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from netcl.viz.arrange import PAGE
 from netcl.viz.palette import DARK, LIGHT
 from netcl.viz.svg import Writer
 
@@ -13,6 +14,15 @@ _DARK_PAGES = (
     ".vscode-dark .netcl-step",
     'html[theme="dark"] .netcl-step',
 )
+
+
+def widened(page: float) -> str:
+    """An attribute for an element of class netcl-step on a page that is wider than SHARED lets it be.
+
+    >>> widened(720.0), widened(1000.0)
+    ('', ' style="max-width:1000px"')
+    """
+    return f' style="max-width:{page:.0f}px"' if page > PAGE else ""
 
 
 class VariableWriter(Writer):

@@ -12,7 +12,7 @@ from typing import Any
 from netcl.autograd import Node
 from netcl.errors import ArgumentError
 from netcl.viz import svg
-from netcl.viz.arrange import PAGE, Direction, Scene, arrange
+from netcl.viz.arrange import PAGE, Direction, Scene, arrange, checked
 from netcl.viz.dot import to_dot
 from netcl.viz.fallback import write_table
 from netcl.viz.frames import Frames
@@ -30,7 +30,6 @@ from netcl.viz.tables import table
 from netcl.viz.views import GraphView, Show
 
 _MOST = (MOST_CARDS, 24, 12)  # a graph that is too wide for a page with all its cards is folded further
-_LEAST_PAGE = 400  # px: a card between two labels takes as much
 
 
 class Drawing:
@@ -137,8 +136,7 @@ def draw(
     _one_of("direction", direction, ("auto", "lr", "td"))
     _one_of("show", show, ("both", "forward", "backward"))
     find_theme(theme)
-    if not page >= _LEAST_PAGE:
-        raise ArgumentError(f"a page is {_LEAST_PAGE} px wide or more, not {page!r}")
+    checked(page)
     frame = caller_frame()
     if inside:
         root, names = opened(root, names, frame)

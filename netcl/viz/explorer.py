@@ -156,7 +156,8 @@ class Explorer:
         return self._layouts[form]
 
     def _at(self) -> str:
-        found = (f"{name} = {view(value).line(30)}" for name, value in self.run.values.items())
+        values = self.run.values
+        found = (f"{each.shown} = {view(values[each.name]).line(30)}" for each in self.function.controls)
         return clip(", ".join(found), 160)
 
     @property
@@ -228,7 +229,7 @@ class Explorer:
             value, slope = (view(found[control.name]) for found in (self.run.values, self.run.gradients))
             spans = {f"{number(each.low)} to {number(each.high)}" for each in control.ranges}
             span = " and ".join(sorted(spans)) if len(spans) < 3 else f"{len(spans)} ranges"
-            rows.append([control.name, value.line(30), span or "drawn from a seed", slope.line(30)])
+            rows.append([control.shown, value.line(30), span or "drawn from a seed", slope.line(30)])
         titles = ["leaf", "value", "from … to", f"∂{clip(self.run.view.name, 16)}/∂leaf"]
         curve = [self.curve.sentence, ""] if self.curve is not None else []
         return "\n".join([self.summary, "", *grid(titles, rows), "", *curve, table(self.run.view)])
@@ -275,7 +276,7 @@ class Explorer:
         return self.text
 
     def __repr__(self) -> str:
-        return f"<Explorer of {self.run.view.name}: {', '.join(self.run.values)}>"
+        return f"<Explorer of {self.run.view.name}: {', '.join(each.shown for each in self.function.controls)}>"
 
 
 def _without(value: np.ndarray, at: tuple[int, ...]) -> np.ndarray:
@@ -285,16 +286,20 @@ def _without(value: np.ndarray, at: tuple[int, ...]) -> np.ndarray:
     return rest
 
 
-def explore(f: Callable[..., Any], /, *, png: bool = False, **leaves: Any) -> Explorer:
+def explore(
+    f: Callable[..., Any], /, *, names: Mapping[Any, str] | None = None, png: bool = False, **leaves: Any
+) -> Explorer:
     """Move the leaves of a function by sliders, and see what that does to its graph and to every gradient.
 
     A leaf is given as a number (its slider reaches around it), `(low, high)`, `(low, high, step)`, or an array: a small
     one has a slider for each entry, a large one is drawn anew from a seed. At each move `f` is called with nodes and
     its backward pass is run. The numbers before the move stay as a ghost; the curve shows the loss against one leaf,
-    and its tangent, which is the gradient. Nodes are called as in `f`. `png` stores the static picture as PNG too,
-    which a notebook shows that is not trusted.
+    and its tangent, which is the gradient. Nodes are called as in `f`, or as `names` says: by an argument's name, by
+    that of a variable of `f`, by "loss" for a result without one, or by a tensor that `f` reads. `png` stores the
+    static picture as PNG too, which a notebook shows that is not trusted.
 
-    Raises:  ArgumentError if `f` does not return a scalar node that depends on a leaf, or a leaf is none of the above
+    Raises:  ArgumentError if `f` does not return a scalar node that depends on a leaf, a leaf is none of the above, or
+             `names` speaks of what is not there
 
     >>> from netcl import viz
     >>> explorer = viz.explore(lambda a, b: a * b + a**2, a=2.0, b=(-1, 1))
@@ -303,6 +308,8 @@ def explore(f: Callable[..., Any], /, *, png: bool = False, **leaves: Any) -> Ex
     >>> explorer.knobs.sliders["b"].value = 1.0
     >>> explorer.summary
     'loss = 6 (before 4) at a = 2, b = 1.'
+    >>> viz.explore(lambda p: (p - 3.0) ** 2, p=1.0, names={"p": "θ", "loss": "L"})
+    <Explorer of L: θ>
     """
-    found = controls(leaves)
-    return Explorer(Function(f, found, caller_frame()), png)
+    found = controls(leaves, names)
+    return Explorer(Function(f, found, caller_frame(), names), png)

@@ -25,6 +25,7 @@ from netcl.viz.select import MOST_CARDS
 from netcl.viz.text import clean
 from netcl.viz.views import GraphView
 
+_LOSS = "loss"
 PAUSE = 1.0  # s: a longer one ends a movement of a slider
 Values = Mapping[str, np.ndarray]
 
@@ -58,11 +59,15 @@ class Ghost:
 
 
 class Function:
-    """A user's function with its leaves. `frame` is where its caller's variables are looked up for names; `most` is how
-    many cards a graph may have before it is folded."""
+    """A user's function with its leaves. `frame` is where its caller's variables are looked up for names; `names` says
+    what these, or tensors, are called instead; `most` is how many cards a graph may have before it is folded."""
 
-    def __init__(self, f: Callable[..., Any], controls: Sequence[Control], frame: FrameType | None = None) -> None:
+    def __init__(
+        self, f: Callable[..., Any], controls: Sequence[Control], frame: FrameType | None = None,
+        names: Mapping[Any, str] | None = None,
+    ) -> None:  # fmt: skip
         self.f, self.controls, self.most = f, tuple(controls), MOST_CARDS
+        self._given = dict(names or {})
         self.name = clean(str(getattr(f, "__name__", "")))
         self._spaces = list(scopes(frame))
         self._names: dict[tuple[Any, ...], tuple[list[str | None], dict[tuple[int, int], str]]] = {}
@@ -91,7 +96,7 @@ class Function:
             reached = copy is not None and copy.grad is not None
             gradients[name] = gradient(copy).to_host() if reached else np.zeros_like(values[name])  # type: ignore[arg-type]
         loss = float(root.to_host().reshape(-1)[0])
-        unused = tuple(name for name, leaf in leaves.items() if leaf not in copies)
+        unused = tuple(control.shown for control in self.controls if leaves[control.name] not in copies)
         return Run(dict(values), view, loss, gradients, unused)
 
     def losses(self, name: str, at: tuple[int, ...], xs: Sequence[float], values: Values) -> tuple[float, ...]:
@@ -159,10 +164,24 @@ class Function:
             named = [node.name or found.get(id(node)) for node in nodes]
             if named[place[root]] is None and self.name.isidentifier() and self.name not in named:
                 named[place[root]] = self.name
-            self._names[form] = named, {(i, j): found[id(x)] for i, j, x in inner if id(x) in found}
+            if named[place[root]] is None and _LOSS in self._given and _LOSS not in named:
+                named[place[root]] = _LOSS  # what a picture would call it
+            constants = {(i, j): self._given.get(x) or found.get(id(x)) for i, j, x in inner}
+            self._names[form] = self._renamed(named), {at: name for at, name in constants.items() if name}
         named, constants = self._names[form]
         names: dict[Any, str] = {x: constants[i, j] for i, j, x in inner if (i, j) in constants}
         return names | {node: name for node, name in zip(nodes, named, strict=True) if name}
+
+    def _renamed(self, named: Sequence[str | None]) -> list[str | None]:
+        """The names of nodes with those in place that were given for them.
+
+        Raises:  ArgumentError at the first run if one was given for what is not there
+        """
+        known = {name for name in (*named, *(control.name for control in self.controls)) if name}
+        strange = [key for key in self._given if isinstance(key, str) and key not in known]
+        if strange and not self._names:  # another graph, later, may do without
+            raise ArgumentError(f"names={{{strange[0]!r}: …}} names nothing here; there are {', '.join(sorted(known))}")
+        return [self._given.get(name, name) if name else None for name in named]
 
 
 def _alone(view: GraphView) -> GraphView:

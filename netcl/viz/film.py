@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from netcl.errors import ArgumentError
-from netcl.viz.arrange import MARGIN, PAGE, ROOM
+from netcl.viz.arrange import LEAST_TEXT, MARGIN, PAGE, checked, units
 from netcl.viz.cards import LINE_HEIGHT, NORMAL, SMALL, TITLE, wrap
 from netcl.viz.drawing import Drawing
 from netcl.viz.fallback import write_table
 from netcl.viz.frames import Frames
 from netcl.viz.layout import TIME_LIMIT, Laid, NoLayoutError, layer, place
 from netcl.viz.names import caller_frame
-from netcl.viz.page import page
+from netcl.viz.page import page as page_of
 from netcl.viz.palette import theme as find_theme
 from netcl.viz.replay import replay
 from netcl.viz.shapes import Arrow, Block, Line, Rect, Shape, Text
@@ -34,6 +34,7 @@ _TEXT = 15  # characters of an array on one line
 _ROWS = 3
 _LINES = 9
 _MOST_CARD = 190.0
+_ONE_LINE = 560.0  # a narrower heading has its legend below
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,12 @@ class _Mini:
 class Filmstrip(Drawing):
     """The steps of a pass as one picture; `view` is the graph that it goes through."""
 
-    def __init__(self, passage: Passage, theme: str = "light", most: int = MOST_FRAMES, notes: tuple[str, ...] = ()):
+    def __init__(
+        self, passage: Passage, theme: str = "light", most: int = MOST_FRAMES, notes: tuple[str, ...] = (),
+        page: float = PAGE,
+    ) -> None:  # fmt: skip
         super().__init__(passage.view, "", theme)
+        self.page = page
         self.passage, self._most, self._notes, self._scheme = passage, most, notes, theme
 
     @cached_property
@@ -59,7 +64,7 @@ class Filmstrip(Drawing):
         """The picture as one SVG element."""
         colours = find_theme(self._scheme)
         try:
-            return _Strip(self.passage, self._most, self._notes).write(colours)
+            return _Strip(self.passage, self._most, self._notes, self.page).write(colours)
         except NoLayoutError as error:
             return write_table(self.view, self.text, f"shown as a table: {error}", colours)
 
@@ -72,7 +77,7 @@ class Filmstrip(Drawing):
 
     @property
     def _page(self) -> str:
-        return page(Frames(self.passage), self._notes)
+        return page_of(Frames(self.passage, page=self.page), self._notes)
 
     def __repr__(self) -> str:
         return f"<Filmstrip of {self.view.name}: {self.passage.last} steps>"
@@ -84,12 +89,15 @@ def filmstrip(
     names: Mapping[Any, str] | None = None,
     theme: str = "light",
     most: int = MOST_FRAMES,
+    page: float = PAGE,
 ) -> Filmstrip:
     """Lay the steps of the backward pass of a node (or of a tape's last one) out as one picture.
 
     The pass is run again on a copy of the graph's records, from the seed of the last backward or from ones: nothing in
-    the graph changes. A pass of more than `most` steps has the middle ones left out, and says so.
+    the graph changes. A pass of more than `most` steps has the middle ones left out, and says so. `page` is how wide
+    the output area is.
 
+    Units:   `page` in CSS pixels, from 400
     Raises:  ArgumentError if `root` has no graph or an argument is not one of the above; GraphError if it was released
 
     >>> from netcl import autograd as ag, viz
@@ -100,10 +108,11 @@ def filmstrip(
     <Filmstrip of f: 5 steps>
     """
     find_theme(theme)
+    checked(page)
     if most < 2:
         raise ArgumentError(f"a filmstrip has 2 frames or more, not {most}")
     run = replay(root, names, caller_frame(), _MOST_NODES)
-    return Filmstrip(run.passage, theme, most, run.notes)
+    return Filmstrip(run.passage, theme, most, run.notes, page)
 
 
 def _texts(array: ArrayView | None, most: int, mark: str = "") -> list[str]:
@@ -119,8 +128,8 @@ def _texts(array: ArrayView | None, most: int, mark: str = "") -> list[str]:
 
 
 class _Strip:
-    def __init__(self, passage: Passage, most: int, notes: tuple[str, ...]) -> None:
-        self.passage = passage
+    def __init__(self, passage: Passage, most: int, notes: tuple[str, ...], page: float) -> None:
+        self.passage, self.room = passage, units(page)
         self.notes = [*passage.view.notes, *notes]
         self.steps = list(passage.steps)
         if len(self.steps) > most:
@@ -133,8 +142,12 @@ class _Strip:
         self.shown = [card for card in passage.view.cards if card.kind != "constant"]
         self.mini = self._lay()
         least = _LEAST_UPRIGHT if self.mini.upright else _LEAST_FRAME
-        self.columns = max(1, int((ROOM - 2 * MARGIN + _GAP) / (max(self.mini.width + 16, least) + _GAP)))
-        self.frame = (ROOM - 2 * MARGIN - (self.columns - 1) * _GAP) / self.columns
+        fits = self.mini.width + 2 * MARGIN <= self.room
+        self.room = max(self.room, self.mini.width + 16 + 2 * MARGIN) if not fits else self.room
+        self.scale = page / self.room if fits else LEAST_TEXT / SMALL
+        self.top = MARGIN + (44.0 if self.room >= _ONE_LINE else 44.0 + LINE_HEIGHT)
+        self.columns = max(1, int((self.room - 2 * MARGIN + _GAP) / (max(self.mini.width + 16, least) + _GAP)))
+        self.frame = (self.room - 2 * MARGIN - (self.columns - 1) * _GAP) / self.columns
 
     def _lines(self, card: Card, at: int) -> list[tuple[str, float, str, bool]]:
         """What a small card says: its name, its value, its gradient; as text, size, colour and weight."""
@@ -168,10 +181,12 @@ class _Strip:
             across = {key: size[0] if upright else size[1] for key, size in sizes.items()}
             spots = Block(24.0, 24.0, (), lanes=(12.0, 12.0))
             labels = dict.fromkeys((edge.key for edge in from_shown), spots)
-            rows = layer(graph, across, dict.fromkeys(labels, 24.0), ROOM - 2 * MARGIN if upright else float("inf"))
+            rows = layer(
+                graph, across, dict.fromkeys(labels, 24.0), self.room - 2 * MARGIN if upright else float("inf")
+            )
             laid = place(graph, rows, cards, labels, upright, time_limit=TIME_LIMIT)
             wide = laid.across if upright else laid.along
-            if wide <= ROOM - 2 * MARGIN or upright:
+            if wide <= self.room - 2 * MARGIN or upright:
                 return _mini(laid, sizes, upright)
         raise AssertionError  # the loop returns
 
@@ -180,18 +195,18 @@ class _Strip:
     def write(self, colours: Mapping[str, str]) -> str:
         out = Writer(colours)
         placed: list[tuple[float, float, Step, list[str]]] = []
-        y = MARGIN + 44.0
+        y = self.top
         for start in range(0, len(self.steps), self.columns):
             row = self.steps[start : start + self.columns]
             captions = [wrap(step.sentence, self.frame - 20, SMALL, most=_LINES) for step in row]
             for i, (step, lines) in enumerate(zip(row, captions, strict=True)):
                 placed.append((MARGIN + i * (self.frame + _GAP), y, step, lines))
             y += self.mini.height + 44 + LINE_HEIGHT * max(map(len, captions)) + _GAP
-        notes = [line for note in self.notes for line in wrap(note, ROOM - 2 * MARGIN, SMALL)]
+        notes = [line for note in self.notes for line in wrap(note, self.room - 2 * MARGIN, SMALL)]
         high = y + LINE_HEIGHT * len(notes)
         title = f"Backward pass of {self.passage.view.name}, step by step"
         said = " ".join(f"{step.number}. {step.sentence}" for step in self.steps)
-        out.open((title, said), (PAGE, high * PAGE / ROOM), (ROOM, high))
+        out.open((title, said), (self.room * self.scale, high * self.scale), (self.room, high))
         out.shapes(self._heading())
         for x, top, step, lines in placed:
             out.block(x, top, self._frame(step, lines))
@@ -201,10 +216,12 @@ class _Strip:
 
     def _heading(self) -> list[Shape]:
         root = self.passage.view.card(self.passage.view.root)
-        title = shorten(f"Backward pass of {root.title}", ROOM - 2 * MARGIN - 330, TITLE, bold=True)
+        one_line = self.room >= _ONE_LINE
+        room = self.room - 2 * MARGIN - (330 if one_line else 0)
+        title = shorten(f"Backward pass of {root.title}", room, TITLE, bold=True)
         y = MARGIN + 14
         shapes: list[Shape] = [Text(MARGIN, y, title, TITLE, bold=True)]
-        x = ROOM - MARGIN
+        x, y = self.room - MARGIN, y if one_line else y + LINE_HEIGHT + 2
         for text, line, dash in (("done", 1.6, "5 4"), ("now", 3.4, "9 4"), ("waiting", 1.6, "1.5 4.5")):
             x -= width(text, SMALL)
             shapes.append(Text(x, y, text, SMALL, "muted"))
@@ -213,7 +230,7 @@ class _Strip:
             x -= 50
         said = f"∂ is ∂{root.name}/∂…"
         x -= width(said, SMALL)
-        if x > MARGIN + width(title, TITLE, bold=True) + 20:
+        if x > MARGIN + (width(title, TITLE, bold=True) + 20 if one_line else 0):
             shapes.append(Text(x + 8, y, said, SMALL, "backward"))
         return shapes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Literal
 
-from netcl.viz.arrange import MARGIN, PAGE, ROOM, Direction, Route, Scene, arrange
+from netcl.viz.arrange import MARGIN, PAGE, Direction, Route, Scene, arrange
 from netcl.viz.cards import LEAST, LINE_HEIGHT, ROOMY, SMALL, TIGHT, TITLE, redraw, wrap
 from netcl.viz.fallback import write_table
 from netcl.viz.layout import TIME_LIMIT, NoLayoutError
@@ -38,18 +38,20 @@ class Look:
 class Frames:
     """The frames of a pass. `scene` is their common layout, or the reason why there is none."""
 
-    def __init__(self, passage: Passage, direction: Direction = "auto", time_limit: float = TIME_LIMIT) -> None:
-        self.passage = passage
+    def __init__(
+        self, passage: Passage, direction: Direction = "auto", time_limit: float = TIME_LIMIT, page: float = PAGE
+    ) -> None:
+        self.passage, self.page = passage, page
         self.scene: Scene | str
         try:
-            self.scene = arrange(_envelope(passage), direction, time_limit)
+            self.scene = arrange(_envelope(passage), direction, time_limit, page=page)
         except NoLayoutError as error:
             self.scene = f"shown as a table: {error}"
 
     @property
     def too_wide(self) -> bool:
         """Whether the picture is wider than a page."""
-        return isinstance(self.scene, Scene) and self.scene.width > ROOM
+        return isinstance(self.scene, Scene) and not self.scene.fits
 
     def svg(self, look: Look, colours: Mapping[str, str], writer: type[Writer] = Writer) -> str:
         """One frame as an SVG element."""
@@ -120,7 +122,7 @@ class _Frame:
     def opening(self) -> str:
         """The start of the SVG element."""
         wide, high = self.scene.width, self.scene.height
-        scale = min(1.0, PAGE / wide) if wide <= ROOM + 1 else 11 / 12
+        scale = self.scene.scale(wide)
         title = f"Backward pass of {self.passage.view.name}, step {self.look.at} of {self.passage.last}"
         said = self.passage.steps[self.look.at].sentence
         self.out.parts.clear()
@@ -146,6 +148,8 @@ class _Frame:
             each = width(text, SMALL) + 32 + 18
             if style is None and room < 360:
                 continue
+            if x - each < wide - MARGIN - room:  # a narrow page
+                break
             x -= width(text, SMALL)
             shapes.append(Text(x, y, text, SMALL, "muted"))
             if style is None:

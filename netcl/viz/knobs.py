@@ -30,21 +30,21 @@ class Knobs:
 
     def _row(self, control: Control) -> Any:
         if not control.ranges:
-            text = f"{clip(control.name, 20)}: seed"
+            text = f"{clip(control.shown, 20)}: seed"
             found = widgets.IntSlider(0, 0, MOST_SEED, description=text, layout=_layout(1))
             found.tooltip = "0 is the array as it was given; any other number draws it anew"
             return self._added(control.name, found)
         columns = min(control.base.shape[-1], _COLUMNS) if control.base.shape else 1
         row = []
         for each in control.ranges:
-            label = control.label(each)
-            text = clip(label, 28 if columns == 1 else 14)
+            label, shown = control.label(each), control.shown_label(each)
+            text = clip(shown, 28 if columns == 1 else 14)
             made = widgets.FloatSlider(
                 each.start, min=each.low, max=each.high, step=each.step, description=text, layout=_layout(columns),
                 readout_format=_digits(each.step),
             )  # fmt: skip
             row.append(self._added(label, made))
-            self.entries.append((label, control, each))
+            self.entries.append((shown, control, each))
         if columns == 1:
             return row[0] if len(row) == 1 else widgets.VBox(row)
         template = widgets.Layout(grid_template_columns=f"repeat({columns}, minmax(0, 1fr))", width="100%")

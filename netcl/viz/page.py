@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from netcl.viz.css import VARIABLES, VariableWriter, style
+from netcl.viz.css import VARIABLES, VariableWriter, style, widened
 from netcl.viz.frames import Frames, Look
 from netcl.viz.panels import panel
 from netcl.viz.progress import progress
@@ -77,7 +77,7 @@ def page(frames: Frames, notes: tuple[str, ...] = ()) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{xml(title)}</title>{style(system=True)}<style>{_LOOK}</style></head>
-<body class="netcl-step"><main class="netcl-step"><h1>{xml(title)}</h1>
+<body class="netcl-step"><main class="netcl-step"{widened(frames.page)}><h1>{xml(title)}</h1>
 <div id="netcl-picture">{first}</div>
 <nav aria-label="Steps">
 <button id="netcl-first" type="button">⏮ First</button><button id="netcl-back" type="button">◀ Back</button>

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from netcl.viz.arrange import MARGIN, PAGE, ROOM, Scene, arrange
+from netcl.viz.arrange import MARGIN, Scene, arrange
 from netcl.viz.cards import LINE_HEIGHT, SMALL
 from netcl.viz.fallback import write_table
 from netcl.viz.frames import fitted, is_slot, label_rows, labelled
@@ -170,7 +170,7 @@ class Steady:
     @property
     def too_wide(self) -> bool:
         """Whether the picture is wider than a page."""
-        return isinstance(self.scene, Scene) and self.scene.width > ROOM
+        return isinstance(self.scene, Scene) and not self.scene.fits
 
     def svg(
         self, view: GraphView, before: GraphView | None, colours: Mapping[str, str], writer: type[Writer] = Writer,
@@ -184,7 +184,7 @@ class Steady:
         wide = max(scene.width, below.width if below is not None else 0.0)
         high = scene.height + LINE_HEIGHT * len(view.notes)
         whole = high + (below.height if below is not None else 0.0)
-        scale = min(1.0, PAGE / wide) if wide <= ROOM + 1 else 11 / 12
+        scale = scene.scale(wide)
         out.open(describe(view), (wide * scale, whole * scale), (wide, whole))
         left = (wide - scene.width) / 2
         out.parts.append(f'<g transform="translate({left:.1f} 0)">')

@@ -10,9 +10,9 @@ from typing import Any
 import ipywidgets as widgets
 
 from netcl.errors import ArgumentError
-from netcl.viz.arrange import Direction
+from netcl.viz.arrange import PAGE, Direction, checked
 from netcl.viz.asking import Asking
-from netcl.viz.css import VARIABLES, VariableWriter, style
+from netcl.viz.css import VARIABLES, VariableWriter, style, widened
 from netcl.viz.film import Filmstrip
 from netcl.viz.follow import heading
 from netcl.viz.frames import Frames, Look
@@ -88,7 +88,7 @@ class Stepper:
         self.back.on_click(lambda _: self._go(self.at - 1))
         self.next.on_click(lambda _: self._go(self.at + 1))
         self.last.on_click(lambda _: self._go(self._reach))
-        whole = widgets.VBox(parts, layout=widgets.Layout(max_width="740px"))
+        whole = widgets.VBox(parts, layout=widgets.Layout(max_width=f"{self.frames.page + 20:.0f}px"))
         whole.add_class("netcl-step")
         return whole
 
@@ -159,7 +159,7 @@ class Stepper:
         look = trail.look(self.run, at) if trail is not None else Look(at)
         look = Look(at, asked, look.masks, look.notes, self.asking is not None)
         drawn = self.frames.svg(look, VARIABLES, VariableWriter)
-        self.picture.value = f'<div class="netcl-step netcl-live">{drawn}</div>'
+        self.picture.value = f'<div class="netcl-step netcl-live"{widened(self.frames.page)}>{drawn}</div>'
         shown = passage.steps[at if asked is None else asked]
         entry = trail.lines if trail is not None else {}
         caption = heading(self.run, trail, shown.target) if trail is not None else ""
@@ -185,8 +185,7 @@ class Stepper:
             said = f"backward pass of {self.run.view.name}, {self.run.passage.last} steps to predict"
             shown = {"image/svg+xml": picture, "text/plain": f"{said}\n\n{self.run.passage.steps[0].sentence}"}
         else:
-            film = Filmstrip(self.run.passage, notes=self.run.notes)
-            shown = {"image/svg+xml": film.svg, "text/plain": film.text}
+            shown = {"image/svg+xml": self._film.svg, "text/plain": self._film.text}
         return bundled(shown) if self.shows_png else shown
 
     def save(self, path: str | PathLike[str]) -> Path:
@@ -196,7 +195,11 @@ class Stepper:
 
         Raises:  ArgumentError if the ending is not .html, .svg, .png, .txt or .dot
         """
-        return Filmstrip(self.run.passage, notes=self.run.notes).save(path)
+        return self._film.save(path)
+
+    @property
+    def _film(self) -> Filmstrip:
+        return Filmstrip(self.run.passage, notes=self.run.notes, page=self.frames.page)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return {**(self.widget._repr_mimebundle_() or {}), "text/plain": repr(self)}
@@ -220,6 +223,7 @@ def step(
     names: Mapping[Any, str] | None = None,
     direction: Direction = "auto",
     png: bool = False,
+    page: float = PAGE,
     time_limit: float = TIME_LIMIT,
 ) -> Stepper:
     """Go through the backward pass of a node (or of a tape's last one) by hand: step 0 is the seed, then edge by edge.
@@ -227,9 +231,9 @@ def step(
     The pass is run again on a copy of the graph's records, from the seed of the last backward or from ones: nothing in
     the graph changes, and it need not have run. With `predict` each step is asked about before it is shown; `ask`
     chooses among the questions: `"edge"`, `"shape"`, `"sign"`, `"entry"`. `png` stores the static picture as PNG too,
-    which a notebook shows that is not trusted.
+    which a notebook shows that is not trusted. `page` is how wide the output area is.
 
-    Units:   `time_limit` in seconds; a layout that takes longer gives the steps in words
+    Units:   `page` in CSS pixels, from 400; `time_limit` in seconds: a layout that takes longer gives steps in words
     Raises:  ArgumentError if `root` has no graph, or an argument is not one of the above; GraphError if it was released
 
     >>> from netcl import autograd as ag, viz
@@ -241,13 +245,16 @@ def step(
     >>> stepper.at = 2
     >>> stepper.step.sentence.split(". ")[-1]
     '1 × 2 = 2 is added to what ∂f/∂a holds: 2 + 2 = 4.'
+    >>> viz.step(f, page=480).widget.layout.max_width
+    '500px'
     """
     if direction not in _DIRECTIONS:
         raise ArgumentError(f"direction is one of {', '.join(_DIRECTIONS)}, not {direction!r}")
+    checked(page)
     frame = caller_frame()
     for most in _MOST:
         run = replay(root, names, frame, most)
-        frames = Frames(run.passage, direction, time_limit)
+        frames = Frames(run.passage, direction, time_limit, page)
         if not frames.too_wide or direction == "lr":
             break
     return Stepper(run, frames, Quiz(run, ask) if predict else None, png)

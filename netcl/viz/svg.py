@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from netcl.viz.arrange import MARGIN, Route, Scene, units
+from netcl.viz.arrange import MARGIN, Route, Scene
 from netcl.viz.cards import SMALL
 from netcl.viz.palette import mix
 from netcl.viz.shapes import Arrow, Block, Line, Placed, Point, Rect, Shape, Text
@@ -218,7 +218,7 @@ def write(view: GraphView, scene: Scene, colours: Mapping[str, str], lit: Collec
     """
     writer = Writer(colours)
     height = scene.height + _NOTE_HEIGHT * len(view.notes)
-    scale = min(1.0, scene.page / scene.width) if scene.width <= units(scene.page) + 1 else 11 / 12
+    scale = scene.scale(scene.width)
     writer.open(describe(view), (scene.width * scale, height * scale), (scene.width, height))
     writer.shapes(legend(view, scene.width))
     for route in scene.routes:

@@ -167,6 +167,44 @@ def test_what_cannot_be_explored_is_refused_at_once(f: Any, leaves: dict[str, An
         viz.explore(f, **leaves)
 
 
+def test_nodes_are_called_as_is_said() -> None:
+    bias = ag.tensor([1.0, -1.0])
+
+    def loss(w: Any) -> Any:
+        hidden = w * bias
+        return (hidden * hidden).sum()
+
+    named = viz.explore(loss, w=[2.0, 3.0], names={"w": "ω", "hidden": "h", "loss": "L", bias: "β"})
+    assert repr(named) == "<Explorer of L: ω>"
+    assert {card.name for card in named.run.view.cards} == {"ω", "β", "h", "h²", "L"}
+    assert list(named.knobs.sliders) == ["w[0]", "w[1]"] and list(named.values) == ["w"]  # the function's own
+    assert named.knobs.sliders["w[0]"].description == "ω[0]" and named.curve is not None and named.curve.leaf == "ω[0]"
+    move(named, **{"w[0]": 1.0})
+    assert named.summary == "L = 10 (before 13) at ω = [1 3]."
+    assert "ω     [1 3]" in named.text and "w" not in named.text.replace("backward", "")
+
+
+def test_the_leaves_and_the_result_of_a_lambda_can_be_named() -> None:
+    explorer = viz.explore(lambda a, b: a * 2.0 if b is None else a * a, a=3.0, b=1.0, names={"b": "<i>", "loss": "E"})
+    assert explorer.summary == "E = 9 at a = 3, <i> = 1. E does not depend on <i>."
+    assert "<i>" not in explorer.note.value and "&lt;i&gt;" in explorer.note.value
+
+
+def test_a_name_for_what_is_not_there_is_refused_but_not_when_the_graph_changes() -> None:
+    with pytest.raises(ArgumentError, match=r"names=\{'q': …\} names nothing here; there are a, b, fork, product"):
+        viz.explore(fork, a=1.0, b=2.0, names={"q": "r"})
+
+    def either(a: Any) -> Any:
+        if a.to_host() > 0:
+            doubled = a * 2.0
+            return doubled + 1.0
+        return a * a
+
+    explorer = viz.explore(either, a=1.0, names={"doubled": "d"})
+    move(explorer, a=-1.0)
+    assert explorer.error.value == "" and explorer.run.loss == 1
+
+
 def test_what_the_function_itself_raises_at_the_start_reaches_the_caller() -> None:
     with pytest.raises(ValueError, match="too large"):
         viz.explore(branching, a=5.0)

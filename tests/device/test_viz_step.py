@@ -4,6 +4,7 @@ graph stays as it was. Widgets are driven by setting what their controls hold.""
 from __future__ import annotations
 
 import base64
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -337,6 +338,22 @@ def test_a_png_beside_the_static_picture_is_for_notebooks_that_are_not_trusted(p
     assert "image/png" not in viz.step(root, predict=predict).static
     shown = viz.step(root, predict=predict, png=True).static
     assert base64.b64decode(shown["image/png"])[1:4] == b"PNG" and shown["image/svg+xml"].startswith("<svg")
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_page_is_as_wide_as_is_said(name: str) -> None:
+    root = GRAPHS[name]()
+    for page in (480, 720, 1000):
+        stepper = viz.step(root, page=page)
+        live = ET.fromstring(re.sub("</?div[^>]*>", "", stepper.picture.value))
+        assert float(live.attrib["width"]) <= page and not stepper.frames.too_wide
+        assert float(ET.fromstring(stepper.static["image/svg+xml"]).attrib["width"]) == page
+        assert viz.filmstrip(root, page=page).svg == stepper.static["image/svg+xml"]
+        assert ('style="max-width:1000px"' in stepper.picture.value) == (page == 1000)
+    assert viz.step(root, page=720).static == viz.step(root).static
+    for call in (viz.step, viz.filmstrip):
+        with pytest.raises(ArgumentError, match="400 px wide or more, not 10"):
+            call(root, page=10)
 
 
 def test_passes_are_saved_as_pages_and_pictures(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -160,12 +161,14 @@ def test_states_differ_in_line_and_text_and_not_by_colour_alone(steps: Passage) 
     assert {"1", "2", "3", "4", "5"} <= set(texts)  # every edge has its number
 
 
+@pytest.mark.parametrize("room", [400, 480, 720, 1000])
 @pytest.mark.parametrize("at", range(6))
-def test_every_step_can_be_read_on_a_page(steps: Passage, at: int, svg_reader: Any) -> None:
+def test_every_step_can_be_read_on_a_page(steps: Passage, at: int, room: int, svg_reader: Any) -> None:
     for look in (Look(at), Look(at, at + 1 if at < 5 else None, unnumbered=True)):
-        root = ET.fromstring(Frames(steps).svg(look, DARK))
+        frames = Frames(steps, page=room)
+        root = ET.fromstring(frames.svg(look, DARK))
         wide, units = float(root.attrib["width"]), float(root.attrib["viewBox"].split()[2])
-        assert wide <= 720
+        assert wide <= room and not frames.too_wide
         assert min(float(t.attrib["font-size"]) for t in root.iter(f"{NS}text")) * wide / units >= 10.99
         picture = svg_reader.Picture(wide, (units, 1e9))
         for group in root.findall(f"{NS}g"):
@@ -203,11 +206,28 @@ def test_without_a_layout_the_steps_are_told(steps: Passage) -> None:
 # The filmstrip
 
 
-def test_a_filmstrip_has_a_frame_a_step_and_can_be_read(steps: Passage) -> None:
-    film = Filmstrip(steps)
+@pytest.mark.parametrize("room", [400, 480, 560, 720, 1000])
+def test_a_heading_stays_beside_its_legend_however_narrow_the_page(steps: Passage, room: int, svg_reader: Any) -> None:
+    pictures = [
+        Filmstrip(steps, page=room).svg,
+        *(Frames(steps, page=room).svg(Look(2, at), LIGHT) for at in (None, 3)),
+    ]
+    for svg in pictures:
+        root = ET.fromstring(svg)
+        texts = [svg_reader._text_box(child, 0, 0) for child in root if child.tag == f"{NS}text"]
+        assert "now" in {text.text for text in texts}
+        for one, other in combinations(texts, 2):
+            assert not one.overlaps(other), (one.text, other.text)
+        wide = float(root.attrib["viewBox"].split()[2])
+        assert all(0 <= text.left and text.right <= wide for text in texts)
+
+
+@pytest.mark.parametrize("room", [400, 720, 1000])
+def test_a_filmstrip_has_a_frame_a_step_and_can_be_read(steps: Passage, room: int) -> None:
+    film = Filmstrip(steps, page=room)
     root = ET.fromstring(film.svg)
-    assert float(root.attrib["width"]) == 720
-    scale = 720 / float(root.attrib["viewBox"].split()[2])
+    assert float(root.attrib["width"]) == room
+    scale = room / float(root.attrib["viewBox"].split()[2])
     assert min(float(t.attrib["font-size"]) for t in root.iter(f"{NS}text")) * scale >= 10.99
     assert [t.text for t in root.iter(f"{NS}title")][1:] == ["step 0: the seed", *(f"step {n}" for n in range(1, 6))]
     assert film.text.splitlines()[2:] == [f"step {s.number}: {s.sentence}" for s in steps.steps]
