@@ -65,18 +65,18 @@ def test_a_copy_s_links_lead_somewhere(lesson: Path) -> None:
 
 def test_the_concept_map_names_every_lesson() -> None:
     text = (CURRICULUM / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d\d) \| \[[^]]+\]\(((\d\d)_\w+\.ipynb)\) \|.*\| (\d\d) \|$", text, re.M)
+    rows = re.findall(r"^\| (\d\d) \| \[[^]]+\]\(((\d\d)_\w+\.ipynb)\) \|.*\| (\d\d) \| (\d\d) \|$", text, re.M)
     assert [number for number, *_ in rows] == [f"{i:02}" for i in range(19)]
-    assert all(number == other and 30 <= int(minutes) <= 75 for number, _, other, minutes in rows)
+    assert all(number == other and 30 <= int(core) <= 45 and core <= whole for number, _, other, core, whole in rows)
     assert set(NAMES) <= {name for _, name, *_ in rows}
 
 
 @each
 def test_the_concept_map_has_the_lesson_s_time(lesson: Path) -> None:
     text = (CURRICULUM / "README.md").read_text(encoding="utf-8")
-    minutes = re.search(rf"\({re.escape(lesson.name)}\) \|.*\| (\d+) \|$", text, re.M)
-    opening = "".join(load(lesson)["cells"][0]["source"])
-    assert minutes and re.findall(r"about (\d+)\s+minutes", opening) == [minutes[1]]
+    minutes = re.search(rf"\({re.escape(lesson.name)}\) \|.*\| (\d+) \| (\d+) \|$", text, re.M)
+    opening = "".join(load(lesson)["cells"][0]["source"]).partition("**Time**")[2]
+    assert minutes and set(re.findall(r"about\s+(\d+)\b", opening)) == {minutes[1], minutes[2]}
 
 
 # The staleness test itself

@@ -24,9 +24,10 @@ GUIDE = DOCS / "teaching"
 MAP = (ROOT / "curriculum" / "README.md").read_text(encoding="utf-8")
 LESSONS = sorted((ROOT / "curriculum").glob("[0-9][0-9]_*.ipynb"))
 NUMBERS = [path.name[:2] for path in LESSONS]
-_ROW = re.compile(r"^\| (\d\d) \| \[[^\]]+\]\([^)]+\) \| [^|]+ \| ([^|]+) \| (\d+) \|$", re.M)
-BELIEFS = {number: beliefs.split("; ") for number, beliefs, _ in _ROW.findall(MAP)}
-MINUTES = {number: int(minutes) for number, _, minutes in _ROW.findall(MAP)}
+_ROW = re.compile(r"^\| (\d\d) \| \[[^\]]+\]\([^)]+\) \| [^|]+ \| ([^|]+) \| (\d+) \| (\d+) \|$", re.M)
+BELIEFS = {number: beliefs.split("; ") for number, beliefs, *_ in _ROW.findall(MAP)}
+MINUTES = {number: int(core) for number, _, core, _ in _ROW.findall(MAP)}
+ALL_OF_IT = {number: int(whole) for number, _, _, whole in _ROW.findall(MAP)}
 
 
 def page(name: str) -> str:
@@ -101,11 +102,12 @@ def test_times_and_exercises_are_those_of_the_lessons() -> None:
 
 
 def test_routes_add_up() -> None:
-    rows = re.findall(r"^\| [\w -]+ \| ([\d, to]+) \| (\d+) \|$", hub().split("### One class")[0], re.M)
+    rows = re.findall(r"^\| [\w -]+ \| ([\d, to]+) \| (\d+) \| (\d+) \|$", hub().split("### One class")[0], re.M)
     assert len(rows) == 5
-    for lessons, minutes in rows:
+    for lessons, minutes, whole in rows:
         chosen = sorted(MINUTES) if lessons == "00 to 18" else lessons.split(", ")
         assert sum(MINUTES[number] for number in chosen) == int(minutes), lessons
+        assert sum(ALL_OF_IT[number] for number in chosen) == int(whole), lessons
     weeks = re.findall(r"^\| \d+ \| ([\d, ]+) \|", hub().split("### A semester")[1].split("## Timing")[0], re.M)
     assert len(weeks) == 14
     assert {number for week in weeks for number in week.split(", ")} == set(MINUTES)
