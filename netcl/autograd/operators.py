@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from netcl.autograd.engine import Tape
 from netcl.autograd.node import Node
 from netcl.autograd.pullback import NO_ATTRS
 from netcl.autograd.record import record
-from netcl.errors import DTypeError
+from netcl.errors import ArgumentError, DTypeError
 from netcl.methods import ArrayMethods
 from netcl.ops import COMPOSITES, OPS, Row
 from netcl.ops.indexing import frozen
@@ -28,12 +29,15 @@ _TRUTH = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor", "inver
 _METHODS = (
     "sum", "mean", "max", "min", "reshape", "broadcast_to", "astype", "var", "std", "prod", "cumsum", "norm",
     "logsumexp", "softmax", "log_softmax", "diagonal", "exp", "log", "sqrt", "square", "sin", "cos", "tanh", "sigmoid",
-    "relu", "abs", "clip", "floor", "ceil",
+    "relu", "abs", "floor", "ceil",
 )  # fmt: skip
 _COMPOSITE_METHODS = (
     "argmax", "argmin", "any", "all", "flatten", "ravel", "squeeze", "unsqueeze", "swapaxes", "take", "repeat", "dot",
     "trace",
 )  # fmt: skip
+# NumPy's functions call methods: np.sum(x) is x.sum(axis=None, out=None). What they pass there, and what says nothing.
+_OF_NUMPY = {"out": None, "dtype": None, "order": "C", "mode": "raise"}
+_INSTEAD = {"out": "a tensor never changes: take the result", "dtype": "use .astype before or after"}
 
 
 def _forward(name: str) -> Callable[[Any, Any], Any]:
@@ -55,9 +59,41 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 def _method(name: str) -> Callable[..., Any]:
     op = OPS[name]
-    if name == "reshape":
-        return lambda self, *shape: op(self, shape[0] if len(shape) == 1 else shape)
-    return lambda self, *args, **attrs: op(self, *args, **attrs)
+    own = frozenset(op.attr_names)
+
+    def method(self: Any, *args: Any, **attrs: Any) -> Any:
+        if attrs:
+            attrs = _said(name, attrs, own)
+        return op(self, *args, **attrs)
+
+    def reshape(self: Any, *shape: Any, **attrs: Any) -> Any:
+        given = attrs.pop("shape", shape) if not shape else shape[0] if len(shape) == 1 else shape
+        return method(self, given, **attrs)
+
+    return reshape if name == "reshape" else method
+
+
+def _said(name: str, attrs: dict[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
+    """Leave out what NumPy's functions pass along and what says nothing.
+
+    Raises: ArgumentError for an `out` to write into, and the like
+    """
+    for key in _OF_NUMPY.keys() & attrs.keys() - set(own):
+        given = attrs[key]
+        if given is not None and not (isinstance(given, str) and given == _OF_NUMPY[key]):
+            came = "…" if key == "out" else f"{given!r}"
+            raise ArgumentError(f"{name} takes no {key}={came}; {_INSTEAD.get(key, 'leave it out')}")
+    return {key: x for key, x in attrs.items() if key in own or key not in _OF_NUMPY}
+
+
+def _of_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method of a function: with its signature, and callable by NumPy's function of that name."""
+
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **attrs: Any) -> Any:
+        return function(self, *args, **_said(function.__name__, attrs) if attrs else attrs)
+
+    return method
 
 
 def _truth(name: str) -> Callable[..., Any]:
@@ -105,6 +141,16 @@ def _round(self: Any, decimals: int | None = 0) -> Any:
     return op(self * scale) / scale if decimals > 0 else op(self / scale) * scale
 
 
+def _clip(self: Any, low: Any = None, high: Any = None) -> Any:
+    """Clip to a range, open on the side of None: `ag.clip` with the dtype's own end there."""
+    ends = (-np.inf, np.inf) if self.dtype.kind == "f" else (_end(self.dtype, "min"), _end(self.dtype, "max"))
+    return OPS["clip"](self, ends[0] if low is None else low, ends[1] if high is None else high)
+
+
+def _end(dtype: np.dtype, which: str) -> int:
+    return int(which == "max") if dtype.kind == "b" else int(getattr(np.iinfo(dtype), which))
+
+
 def _backward(self: Any, grad: Any = None) -> None:
     """Run the backward pass from here: `ag.Tape().backward(self)`. A Tensor was not recorded, so it is refused."""
     Tape().backward(self, grad)
@@ -141,10 +187,11 @@ def _attach_all() -> None:
         _attach(name, _method(name), OPS[name].__doc__ or "")
     _attach("__divmod__", _divmod, "The floored quotient and the remainder.")
     _attach("__rdivmod__", _rdivmod, "The floored quotient and the remainder of another and this.")
-    _attach("round", _round, _round.__doc__ or "")
     setattr(ArrayMethods, "__round__", _round)  # noqa: B010
+    for name, function in (("round", _round), ("clip", _clip)):
+        _attach(name, _of_numpy(function), function.__doc__ or "")
     for name in _COMPOSITE_METHODS:
-        setattr(ArrayMethods, name, COMPOSITES[name])  # the functions themselves, with their signatures
+        setattr(ArrayMethods, name, _of_numpy(COMPOSITES[name]))
     for name in ("transpose", "permute"):
         _attach(name, _permuted(), OPS["transpose"].__doc__ or "")
     for kind in (Tensor, Node):  # not Dual, which has no graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import netcl as nc
 from netcl import autograd as ag
 from netcl.device import Device
-from netcl.errors import DTypeError, ShapeError
+from netcl.errors import ArgumentError, DTypeError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -141,6 +142,51 @@ def test_the_sign_of_minus_0_is_0(dtype: Any) -> None:
     found = ag.sign(nc.Tensor.from_host(array)).to_host()
     np.testing.assert_array_equal(found, np.sign(array))
     assert not np.signbit(found[0])
+
+
+CALLED: list[Callable[[Any], Any]] = [
+    lambda x: np.sum(x), lambda x: np.sum(x, axis=1, keepdims=True), lambda x: np.prod(x, 0), lambda x: np.mean(x, 1),
+    lambda x: np.max(x), lambda x: np.min(x, 0), lambda x: np.std(x), lambda x: np.var(x, ddof=1),
+    lambda x: np.any(x), lambda x: np.all(x, 1), lambda x: np.argmax(x), lambda x: np.argmin(x, 1),
+    lambda x: np.cumsum(x, 0), lambda x: np.round(x, 1), lambda x: np.around(x), lambda x: np.clip(x, -1, 3),
+    lambda x: np.clip(x, 0, None), lambda x: np.clip(x, None, 2), lambda x: np.take(x, [2, 0], 1),
+    lambda x: np.repeat(x, 2, 0), lambda x: np.squeeze(x), lambda x: np.reshape(x, (3, 2)), lambda x: np.transpose(x),
+    lambda x: np.swapaxes(x, 0, 1), lambda x: np.moveaxis(x, 0, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLED)
+def test_numpys_functions_that_call_a_method_give_what_they_give_of_an_array(call: Callable[[Any], Any]) -> None:
+    """np.sum(x) calls x.sum(axis=None, out=None)."""
+    array = f32([[1, -2, 3], [4, 5.26, -6]])
+    for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
+        found = call(x)
+        assert isinstance(found, (ag.Node, nc.Tensor))
+        np.testing.assert_allclose(found.to_host(), call(array), rtol=1e-6)
+
+
+def test_an_array_to_write_into_is_refused_and_so_is_what_else_a_method_cannot_do() -> None:
+    x = ag.tensor([[1.0, 2.0]], requires_grad=True)
+    refused: list[tuple[str, Callable[[], Any]]] = [
+        ("sum takes no out", lambda: np.sum(x, out=np.zeros(()))),  # type: ignore[call-overload]
+        ("argmax takes no out", lambda: np.argmax(x, out=np.zeros((), np.int64))),  # type: ignore[call-overload]
+        ("out", lambda: x.cumsum(out=x)),
+        ("mean takes no dtype", lambda: np.mean(x, dtype=np.float64)),  # type: ignore[call-overload]
+        ("reshape takes no order='F'", lambda: np.reshape(x, (2, 1), order="F")),  # type: ignore[call-overload]
+        ("take takes no mode='clip'", lambda: x.take([7], mode="clip")),
+        ("sum has no parameter where", lambda: x.sum(where=True)),
+    ]
+    for message, call in refused:
+        with pytest.raises(ArgumentError, match=message):
+            call()
+
+
+def test_a_clip_is_open_where_it_has_no_end() -> None:
+    x = ag.tensor([-3.0, 0.5, np.nan, np.inf], requires_grad=True)
+    np.testing.assert_array_equal(x.clip(high=0).to_host(), f32([-3, 0, np.nan, 0]))
+    x.clip(0.0).backward([1.0] * 4)
+    np.testing.assert_array_equal(x.grad.to_host(), [0, 1, 1, 1])
+    same(nc.Tensor.from_host(np.arange(5)).clip(2), np.arange(5).clip(2))
 
 
 def test_matmul_neg_and_abs_are_operators_too() -> None:
