@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 
 from netcl.teach.answers import Function
 from netcl.teach.exercise import Exercise, Wrong
@@ -70,6 +71,27 @@ def _in_place(x: np.ndarray) -> np.ndarray:
     return out
 
 
+_OUTSIDE = 700_000.0  # what lies around the array that is handed in: whoever reads it shows it, every time alike
+
+
+def _surrounded(f: Callable[[Any], Any], x: Tensor) -> Any:
+    """Call f on x in the middle of a larger buffer, so that what a kernel reads outside is known, and nobody else's."""
+    device, flags = x.device, cl.mem_flags
+    before = max(each.mem_base_addr_align for each in device.cl_devices) // 8  # bits; a region begins at a multiple
+    wide = np.full(2 * before // 4 + x.size, _OUTSIDE, np.float32)
+    wide[before // 4 :][: x.size] = x.to_host()
+    whole = cl.Buffer(device.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=wide)
+    inner: Any = whole.get_sub_region(before, x.nbytes)
+    return f(Tensor(x.layout, inner, device))
+
+
+def _ends(x: np.ndarray, left: bool, right: bool) -> np.ndarray:
+    """The mean of three, of places outside where an end is not looked after."""
+    wide = np.pad(x, 1, mode="edge")
+    wide[0], wide[-1] = _OUTSIDE if left else wide[0], _OUTSIDE if right else wide[-1]
+    return (wide[:-2] + wide[1:-1] + wide[2:]) / 3
+
+
 def _smooth_cases(rng: random.Random) -> list[tuple[np.ndarray]]:
     return [(np.array([rng.uniform(-9, 9) for _ in range(n)], np.float32),) for n in (1, 2, 3, 7, 64, 100)]
 
@@ -79,6 +101,7 @@ SMOOTH = Exercise(
     asks="smooth(x): by a kernel of yours, each entry's mean with its two neighbours; an edge is its own",
     answer=Function(
         lambda d: _clamped, cases=_smooth_cases, rtol=1e-4, atol=1e-4, why="a few roundings in float32", tensors=True,
+        call=_surrounded,
     ),
     right=(lambda d: _clamped, lambda d: _branched),
     because="No index leaves 0 to n − 1, whatever the length, so nothing outside is ever read.",
@@ -87,6 +110,21 @@ SMOOTH = Exercise(
             "The first entry has heard of the last one.",
             "At an edge the missing neighbour is the edge itself, so the index stops there.",
             "With [6, 0, 0] the last result is the mean of 0, 0 and 0.",
+        )),
+        Wrong("reads outside at both ends", lambda d: _on_host(lambda x: _ends(x, True, True)), (
+            "Both ends have heard of something that is no entry of x.",
+            "A kernel reads whatever place its index names. x[-1] and x[n] lie outside, and hold what is not yours.",
+            "Of 5 entries the places are 0 to 4: the work-items 0 and 4 must not look for a place −1 or 5.",
+        )),
+        Wrong("reads in front of the array", lambda d: _on_host(lambda x: _ends(x, True, False)), (
+            "The last entry is right. Before the first one your kernel reads what is not in x.",
+            "In C x[-1] is not the last entry, as it is in Python: it is whatever lies in front of the array.",
+            "The smaller of 2 and 3 is min(2, 3); the same for the larger is max. One of them stops an index at 0.",
+        )),
+        Wrong("reads behind the array", lambda d: _on_host(lambda x: _ends(x, False, True)), (
+            "The first entry is right. After the last one your kernel reads what is not in x.",
+            "Nobody tells a kernel how long x is: the number n has to be handed to it, and compared with.",
+            "Of 5 entries the last has the number 4. Who looks for number 5 reads somebody else's memory.",
         )),
         Wrong("zero outside", lambda d: _on_host(lambda x: _padded(x, mode="constant") / 3), (
             "The edges are pulled towards 0.",
