@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import numpy as np
+
 from netcl.teach.answers import Function
 
 
@@ -62,3 +64,14 @@ def test_a_case_is_told_in_words_where_a_call_would_not_exist():
     told = Function(lambda d: lambda x: 2 * x, cases=cases, say=lambda x: f"twice, of the number {x},")
     read = told.read(lambda x: 2 * x + 1, SimpleNamespace())
     assert told.remark(read, SimpleNamespace()).startswith(f"twice, of the number {cases(None)[0][0]}, gives ")
+
+
+def test_named_parts_are_said_to_be_right_wrong_or_missing_instead_of_shown():
+    both = Function(lambda d: lambda x: [2 * x, 3 * x, x], cases=cases, parts=("double", "triple", "same"))
+    read = both.read(lambda x: [2 * x, np.array([x, x]), None], SimpleNamespace())
+    told = both.remark(read, SimpleNamespace())
+    assert told.endswith("(1): right: double; wrong: triple (its shape is (2,)); missing: same.")
+    found = both.read(lambda x: [2 * x, float("nan"), x], SimpleNamespace())
+    assert "right: double, same; wrong: triple (there is NaN in it)." in both.remark(found, SimpleNamespace())
+    short = both.read(lambda x: [2 * x], SimpleNamespace())
+    assert "that is not right" in both.remark(short, SimpleNamespace())

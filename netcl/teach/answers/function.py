@@ -48,7 +48,8 @@ class Function(Answer):
     `cases(rng)` makes the argument tuples, anew for each function that is called, so that one which writes into its
     arguments disturbs nobody. With `tensors=True` arrays arrive as tensors of netcl. `call(f, *args)` says how the
     answer is used, where it is not simply called: for a class, or to bring results of many forms into one; `say(*args)`
-    then tells a case in words. `returns` says what list the function is to return, to somebody who returned none.
+    then tells a case in words. `returns` says what list the function is to return, to somebody who returned none;
+    `parts` names the entries of that list, so that it is said which of them are wrong, instead of showing all of it.
 
     Units:  `seconds` for all cases together
 
@@ -69,6 +70,7 @@ class Function(Answer):
     seconds: float = 10.0
     returns: str = ""
     say: Callable[..., str] | None = None
+    parts: tuple[str, ...] = ()
 
     def read(self, given: Any, d: Data) -> Any:
         if not callable(given):
@@ -113,6 +115,8 @@ class Function(Answer):
         if isinstance(right.value, list | tuple) and not isinstance(found.value, list | tuple):
             asked = self.returns or f"a list, here of {len(right.value)}"
             return f"{found.case} gives {shown(found.value)}; {asked} is asked for."
+        if self.parts and len(self.parts) == len(found.value) == len(right.value):
+            return f"{found.case}: {self._by_parts(found.value, right.value)}."
         said = f"{found.case} gives {shown(found.value)}; that is not right."
         if _has_nan(found.value) and not _has_nan(right.value):
             said += " There is NaN in it."
@@ -120,6 +124,20 @@ class Function(Answer):
         if shape is not None and shape != _shape(right.value):
             said += f" Its shape {shape} is not the one that is asked for."
         return said
+
+    def _by_parts(self, found: Sequence[Any], right: Sequence[Any]) -> str:
+        """Which of the named parts are right, which are wrong, and which are missing."""
+        sorts: dict[str, list[str]] = {"right": [], "wrong": [], "missing": []}
+        for name, one, other in zip(self.parts, found, right, strict=True):
+            if alike(one, other, self.rtol, self.atol):
+                sorts["right"].append(name)
+            elif one is None:
+                sorts["missing"].append(name)
+            elif _shape(one) not in (None, _shape(other)):
+                sorts["wrong"].append(f"{name} (its shape is {_shape(one)})")
+            else:
+                sorts["wrong"].append(f"{name} (there is NaN in it)" if _has_nan(one) else name)
+        return "; ".join(f"{sort}: {', '.join(names)}" for sort, names in sorts.items() if names)
 
     def wanted(self, d: Data) -> list[str]:
         return ["A function; it is called on cases that you do not see."]

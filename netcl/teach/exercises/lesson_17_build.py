@@ -264,7 +264,7 @@ SQUAREPLUS = Exercise(
     asks="squareplus(x), an op of two kernels of yours: y = (x + √(x² + 4)) / 2 and its rule",
     answer=Function(
         _op("g[i] * y[i] / r"), cases=_squareplus_cases, rtol=1e-4, atol=1e-30, tensors=True, call=_used, seconds=60.0,
-        why="a few roundings in float32, relative to the value itself",
+        why="a few roundings in float32, relative to the value itself", parts=("value", "gradient", "dtype"),
     ),
     right=(
         _op("g[i] * y[i] / r"),

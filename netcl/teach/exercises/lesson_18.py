@@ -13,7 +13,8 @@ from netcl import autograd as ag
 from netcl import nn, optim
 from netcl.teach.answers import Choice, Function, Number
 from netcl.teach.exercise import Exercise, Wrong
-from netcl.teach.exercises.lesson_18_build import BATCHES, OP, STANDARDISE
+from netcl.teach.exercises.lesson_18_build import BATCHES, STANDARDISE
+from netcl.teach.exercises.lesson_18_op import OP
 
 # 18.parameters
 

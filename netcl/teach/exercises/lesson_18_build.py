@@ -1,4 +1,4 @@
-"""What lesson 18 has students write: a layer on an op of their own, columns on one scale, and batches."""
+"""What lesson 18 has students write for its digits: columns on one scale, and batches."""
 
 from __future__ import annotations
 
@@ -8,114 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from netcl import autograd as ag
-from netcl.errors import ArgumentError
-from netcl.platforms import get_device
 from netcl.teach.answers import Function
 from netcl.teach.exercise import Exercise, Wrong
-from netcl.tensor import Tensor
 
 
-def _normal(rng: random.Random, shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+def normal(rng: random.Random, shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
     count = int(np.prod(shape, dtype=int))
     return np.array([rng.gauss(0, 1) for _ in range(count)], dtype).reshape(shape)
-
-
-# 18.op: dense(x, weight, bias)
-
-
-def _by_ops(x: Any) -> Any:
-    return (x + ag.sqrt(x * x + 4.0)) / 2.0
-
-
-def _with_rule(rule: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
-    """squareplus with a rule of (g, x, out), as an op of one's own."""
-
-    def op(x: Any) -> Any:
-        return ag.apply_op(_by_ops, lambda g, out: [rule(g, x.value, out)], x, once_differentiable=True)
-
-    return op
-
-
-_own = _with_rule(lambda g, x, out: g * out / ag.sqrt(x * x + 4.0))
-_of_max = _with_rule(lambda g, x, out: g * ag.astype(x > 0.0, x.dtype))
-_at_output = _with_rule(lambda g, x, out: g * (1.0 + out / ag.sqrt(out * out + 4.0)) / 2.0)
-
-
-def _dense(op: Callable[[Any], Any]) -> Callable[[Any], Callable[..., Any]]:
-    return lambda d: lambda x, weight, bias: op(x @ weight + bias)
-
-
-def _passed(f: Callable[..., Any], x: Tensor, weight: Tensor, bias: Tensor, g: Tensor) -> list[Any]:
-    leaves = [ag.tensor(value, requires_grad=True) for value in (x, weight, bias)]
-    out = f(*leaves)
-    if not isinstance(out, ag.Node):
-        raise ArgumentError(f"dense returned {type(out).__name__} for nodes; ops on nodes make a node")
-    ag.Tape().backward(out, g)
-    return [out.to_host(), str(out.dtype), *(None if leaf.grad is None else leaf.grad.to_host() for leaf in leaves)]
-
-
-def _dense_cases(rng: random.Random) -> list[tuple[Any, ...]]:
-    dtypes = (np.float32, np.float64) if get_device().has_fp64 else (np.float32,)
-    cases = []
-    for t in dtypes:
-        for n, k, m in ((4, 2, 3), (3, 3, 3), (1, 5, 2), (6, 1, 1), (17, 4, 8)):
-            shapes = ((n, k), (k, m), (m,), (n, m))
-            cases.append(tuple(_normal(rng, shape, t) for shape in shapes))
-    return cases
-
-
-OP = Exercise(
-    name="18.op", kind="build",
-    asks="dense(x, weight, bias): squareplus, your op, of the affine map, on nodes",
-    answer=Function(
-        _dense(_own), cases=_dense_cases, rtol=1e-4, atol=1e-5, tensors=True, call=_passed, seconds=60.0,
-        why="float32 products, summed in any order",
-    ),
-    right=(
-        _dense(_own),
-        _dense(_by_ops),
-        lambda d: lambda x, weight, bias: _own(ag.linear(x, weight, bias)),
-    ),
-    because="Value and all three gradients are right, in every shape and dtype that was tried.",
-    wrong=(
-        Wrong("the op left out", lambda d: lambda x, weight, bias: x @ weight + bias, (
-            "This is the affine map alone.",
-            "Without something that bends, any number of layers is one affine map.",
-            "Twice 3p + 1 is 3(3p + 1) + 1, a straight line again.",
-        )),
-        Wrong("bias after the op", lambda d: lambda x, weight, bias: _own(x @ weight) + bias, (
-            "Look at where the bias comes in.",
-            "The bias moves the place of the bend; so it is added before the op.",
-            "max(p, 0) + 7 bends at 0 whatever the 7 is; max(p + 7, 0) bends at −7.",
-        )),
-        Wrong("bias forgotten", lambda d: lambda x, weight, bias: _own(x @ weight), (
-            "One of the three arguments has no gradient.",
-            "A node gets a gradient only if the result was made from it.",
-            "x @ weight alone maps 0 to 0, whatever is learned.",
-        )),
-        Wrong("the rule of max(x, 0)", _dense(_of_max), (
-            "The values are right, the gradients are not: they are all or nothing.",
-            "squareplus is smooth; its slope lies between 0 and 1 everywhere.",
-            "Half a unit left of zero its slope is about 0.38, and not 0.",
-        )),
-        Wrong("slope taken at the output", _dense(_at_output), (
-            "The values are right. Your slopes are all above one half.",
-            "The local derivative belongs to the input of the op; the output is always positive.",
-            "At x = −40 the slope is near 0. At the output, near 0 as well, it would be one half.",
-        )),
-        Wrong("values instead of nodes", lambda d: lambda x, weight, bias: _own(x @ weight.value + bias), (
-            "The weight has no gradient.",
-            "`.value` is the tensor without its history; whoever goes on with it leaves the graph.",
-            "p.value * 7 is a number to the engine, and no gradient reaches p.",
-        )),
-        Wrong("the op twice", _dense(lambda x: _own(_own(x))), (
-            "Your values are too large, and never below one.",
-            "One layer has one bend: the op is applied once.",
-            "squareplus maps 0 to 1; applied again, 1 goes to about 1.62.",
-        )),
-    ),
-)  # fmt: skip
 
 
 # 18.standardise
@@ -196,9 +95,9 @@ def _kept(f: Callable[..., Pair], train: np.ndarray, test: np.ndarray) -> list[A
 def _standardise_cases(rng: random.Random) -> list[tuple[Any, ...]]:
     cases = []
     for n, m, k in ((6, 3, 2), (5, 5, 3), (8, 2, 4), (4, 4, 4), (9, 3, 5)):
-        train, test = _normal(rng, (n, k)) * 3 + 2, _normal(rng, (m, k)) * 5 - 1
+        train, test = normal(rng, (n, k)) * 3 + 2, normal(rng, (m, k)) * 5 - 1
         train[:, -1] = 7  # a pixel that never changes
-        test[:, -1] = 7 + _normal(rng, (m,))
+        test[:, -1] = 7 + normal(rng, (m,))
         cases.append((train, test))
     return cases
 
