@@ -13,7 +13,7 @@ from netcl.viz.text import clean, xml
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"  # nothing from any network
 _LOOK = """
-body{margin:0;padding:16px;background:var(--netcl-page,#fff)}
+body.netcl-step{margin:0;padding:16px;max-width:none;background:var(--netcl-page,#fff)}
 html{color-scheme:light dark}
 main.netcl-step{margin:0 auto}
 h1{font-size:18px;margin:0 14px 8px;font-weight:700}
