@@ -12,7 +12,14 @@ from pyopencl.tools import PooledBuffer
 from netcl import expr as ex
 from netcl.device import LARGEST_GROUP, Device, Launch
 from netcl.errors import DTypeError
-from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
+from netcl.kernels.source import (
+    Operand,
+    coordinates,
+    ctype,
+    dot,
+    preamble,
+    quotients,
+)
 from netcl.layout import Layout, broadcast_to, collapse
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -162,7 +169,8 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
     if scattered:
         stretched.insert(0, out)
     lengths, strides = collapse(out.shape, [layout.element_strides for layout in stretched])
-    statics: list[int] = [out.size, *lengths[1:]] if stretched else [out.size]
+    divisors = quotients(out.size, lengths[1:])
+    statics: list[int] = [out.size, *lengths[1:], *(divisors or ())] if stretched else [out.size]
     walks = iter(zip(stretched, strides, strict=True))
     if scattered:
         view, steps = next(walks)
@@ -175,7 +183,7 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
             statics += [view.element_offset, *steps]
     whole = out.size >= LARGEST_GROUP and not in_place
     frame = _MOVED_BACK if whole else _GUARDED
-    source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), scattered, frame)
+    source = _source(formula, layouts, accesses, out.dtype, work, len(lengths), divisors is not None, scattered, frame)
     count = layouts.count(None)
     number = np.uint8 if work.kind == "b" else work.type
     arg_types = (*[None] * (len(formula.exprs) + len(layouts) - count), *[number] * count)
@@ -200,6 +208,7 @@ def _source(
     out: np.dtype,
     work: np.dtype,
     rank: int,
+    multiplied: bool,
     scattered: bool,
     frame: tuple[str, str],
 ) -> str:
@@ -210,7 +219,9 @@ def _source(
     target = "i"
     if scattered or "strided" in accesses:
         tail += [f"const long d{axis}" for axis in range(1, rank)]
-        loads.append(coordinates("i", [f"d{axis}" for axis in range(rank)]))
+        if multiplied:
+            tail += [f"const long {name}_d{axis}" for axis in range(1, rank) for name in "ms"]
+        loads.append(coordinates("i", [f"d{axis}" for axis in range(rank)], multiplied=multiplied))
     if scattered:
         steps = [f"s_{axis}" for axis in range(rank)]
         tail += [f"const long {name}" for name in ("o_", *steps)]

@@ -17,7 +17,7 @@ import numpy as np
 from netcl import expr as ex
 from netcl.device import Launch
 from netcl.kernels.elementwise import _number, _only_chooses
-from netcl.kernels.source import coordinates, ctype, dot, preamble
+from netcl.kernels.source import coordinates, ctype, dot, preamble, quotients
 from netcl.layout import Layout, Shape, broadcast_to, collapse
 
 _GROUP = 256  # work-items that sum together
@@ -174,7 +174,12 @@ def _statics(
     if strided:
         names += [f"d{axis}" for axis in range(1, len(lengths))]
         statics += lengths[1:]
-        loads.append(coordinates("i", [f"d{axis}" for axis in range(len(lengths))]))
+        divisors = quotients(math.prod(shape), lengths[1:])
+        if divisors is not None:
+            names += [f"{name}_d{axis}" for axis in range(1, len(lengths)) for name in "ms"]
+            statics += divisors
+        split = coordinates("i", [f"d{axis}" for axis in range(len(lengths))], multiplied=divisors is not None)
+        loads.append(split)
     for k, x in enumerate(inputs):
         if x.layout is None:
             continue

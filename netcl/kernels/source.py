@@ -48,14 +48,38 @@ def ctype(dtype: np.dtype) -> str:
     return CTYPES[dtype]
 
 
-def coordinates(name: str, lengths: Sequence[str]) -> str:
-    """Return C statements that split the linear index `name` into `name0`, `name1` … over axes of these lengths."""
-    lines = [f"long {name}_rest = {name};"]
+def coordinates(name: str, lengths: Sequence[str], *, multiplied: bool = False) -> str:
+    """Return C statements that split the linear index `name` into `name0`, `name1` … over axes of these lengths.
+
+    With `multiplied` no division is needed: a length `d1` has its numbers of `quotients` in `m_d1` and `s_d1`.
+    """
+    lines = [f"{'ulong' if multiplied else 'long'} {name}_rest = {name};"]
     for axis in range(len(lengths) - 1, 0, -1):
-        lines.append(f"const long {name}{axis} = {name}_rest % {lengths[axis]}; {name}_rest /= {lengths[axis]};")
+        length, q = lengths[axis], f"{name}_q{axis}"
+        by = f"* (ulong)m_{length} >> s_{length}" if multiplied else f"/ {length}"
+        lines.append(f"const {'ulong' if multiplied else 'long'} {q} = {name}_rest {by};")
+        lines.append(f"const long {name}{axis} = {name}_rest - {q} * {length}; {name}_rest = {q};")
     if lengths:
         lines.append(f"const long {name}0 = {name}_rest;")
     return "\n    ".join(lines)
+
+
+def quotients(size: int, lengths: Sequence[int]) -> tuple[int, ...] | None:
+    """Return two numbers for each length by which an index below `size` is divided without a division.
+
+    A division takes a CPU longer than most expressions do, and is not vectorised. None if there are too many indices.
+
+    Math:    ⌊i / d⌋ = ⌊i m / 2ˢ⌋ for i < 2³¹, where s = 31 + ⌈log₂ d⌉ and m = ⌈2ˢ / d⌉ ≤ 2³²
+    Source:  Granlund & Montgomery 1994, Division by invariant integers using multiplication, theorem 4.2
+
+    >>> m, s = quotients(100, [7])
+    >>> 99 * m >> s
+    14
+    """
+    if size > 1 << 31 or 0 in lengths:
+        return None
+    shifts = [31 + (length - 1).bit_length() for length in lengths]
+    return tuple(n for d, s in zip(lengths, shifts, strict=True) for n in (-(-(1 << s) // d), s))
 
 
 def dot(name: str, strides: Sequence[str]) -> str:
