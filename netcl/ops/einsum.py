@@ -60,6 +60,8 @@ def _parse(subscripts: str, shapes: Sequence[Shape]) -> tuple[list[Labels], Labe
     terms = [_labels(subscripts, text, shape) for text, shape in zip(texts, shapes, strict=True)]
     dots = sorted({label for term in terms for label in term if len(label) > 1}, key=lambda label: -int(label[3:]))
     if arrow:
+        if dots and "..." not in right:  # no letter names these axes, so nothing says that they are summed
+            raise ArgumentError(f"einsum: the axes of ... in {subscripts!r} are missing after ->, where ... must stand")
         return terms, (*_spelled(right, dots),)
     every = [label for term in terms for label in term if len(label) == 1]
     return terms, (*dots, *sorted(label for label in {*every} if every.count(label) == 1))

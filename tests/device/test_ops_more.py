@@ -300,6 +300,8 @@ def test_what_does_not_fit_is_refused_with_what_came(wrong: F, kind: type[Except
         ("ij,ij->ij", [(1, 3), (2, 3)]),
         ("ij,jk->ik", [(2, 1), (3, 4)]),
         (",ij->ji", [(), (2, 3)]),
+        ("...i->i", [(3,)]),
+        ("i->...i", [(3,)]),
     ],
 )
 def test_einsum_is_numpys(subscripts: str, shapes: Any) -> None:
@@ -318,6 +320,8 @@ def test_einsum_is_numpys(subscripts: str, shapes: Any) -> None:
         ("ij->ii", [(2, 3)], ArgumentError, "'i' after ->"),
         ("i2", [(2, 3)], ArgumentError, "'2' in 'i2'"),
         ("ij,jk", [(2, 3)], ArgumentError, "2 operands, but 1 came"),
+        ("...i->i", [(2, 3)], ArgumentError, r"axes of \.\.\. in '\.\.\.i->i' are missing"),
+        ("...i,ij->j", [(5, 2, 3), (3, 4)], ArgumentError, r"\.\.\. must stand"),
     ],
 )
 def test_einsum_names_the_subscript_that_is_wrong(
