@@ -153,6 +153,12 @@ def _int64(array: np.ndarray) -> np.ndarray:
 
 
 def _no_index(one: Any) -> IndexingError:
+    if isinstance(one, (bool, np.bool_)) or getattr(one, "dtype", None) == np.bool_:
+        # NumPy would add an axis, of length 0 for False; but most of these were meant to be masks.
+        return IndexingError(
+            f"the index is one truth value ({one!r}), and no mask: `x == 0` asks whether x is that object, and "
+            "ag.equal(x, 0) compares elements; x[None] adds an axis"
+        )
     dtype = f" of {one.dtype}" if isinstance(one, (ArrayMethods, np.ndarray)) else ""
     return IndexingError(
         "an index is made of integers, slices, ..., None, and arrays of integers or truth values, not "

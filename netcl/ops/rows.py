@@ -17,7 +17,7 @@ from pyopencl.tools import PooledBuffer
 from netcl import expr as ex
 from netcl import layout as lay
 from netcl.device import Device, Launch
-from netcl.errors import DeviceError, DTypeError
+from netcl.errors import ArgumentError, DeviceError, DTypeError
 from netcl.kernels import Formula, Plan, prepare
 from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import BOOL, FLOAT64, common
@@ -179,6 +179,12 @@ def one_device(name: str, operands: Sequence[Any]) -> Device:
 
 def signature(row: Row, operands: Sequence[Any]) -> tuple[Layout, np.dtype]:
     """Work out the layout of the result and the dtype to compute in."""
+    condition = operands[row.args.index(row.mask)] if row.mask is not None else None
+    if type(condition) is bool:
+        raise ArgumentError(
+            f"{row.name}: the condition is {condition}, the same for all elements; `x == 0` asks whether x is that "
+            "object, and ag.equal(x, 0) compares elements (for one choice, `a if condition else b`)"
+        )
     chosen = [x for arg, x in zip(row.args, operands, strict=True) if arg != row.mask]
     dtypes = [x.dtype for x in chosen if isinstance(x, Tensor)]
     numbers = [type(x) for x in chosen if not isinstance(x, Tensor)]

@@ -85,11 +85,23 @@ def test_an_index_may_be_on_the_device() -> None:
         (np.ones(3, bool), r"mask of shape \(3,\).*\(4,\)"),
         ((0, 0, 0, 0, np.array([1])), "5 axes"),
         ("a", "str"),
+        (True, r"one truth value \(True\).*ag.equal\(x, 0\)"),
+        ((slice(None), np.False_), "one truth value"),
+        (np.array(True), "one truth value"),
     ],
 )
 def test_what_is_no_index_is_refused(key: Any, says: str) -> None:
     with pytest.raises(IndexingError, match=says):
         ag.tensor(X)[key]
+
+
+def test_what_compares_by_identity_is_no_mask() -> None:
+    x = ag.tensor([0.0, 1.0], requires_grad=True)
+    with pytest.raises(IndexingError, match=r"one truth value \(False\)"):
+        x[x == 0.0]
+    with pytest.raises(IndexingError, match="one truth value"):
+        x[x.sum() > 0]
+    assert x[ag.equal(x, 0)].to_host().tolist() == [0]
 
 
 def test_taking_by_number() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from netcl import autograd as ag
 from netcl.device import Device
-from netcl.errors import ShapeError
+from netcl.errors import ArgumentError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -218,6 +218,17 @@ def test_the_length_of_a_zero_vector_has_the_gradient_that_the_chain_rule_gives(
     assert np.isnan(gradient(lambda x: (x * x).sum().sqrt(), [0.0, 0.0])).all()
     assert gradient(lambda x: (x * x).sum().sqrt(), [3.0, 4.0]) == pytest.approx([0.6, 0.8])
     assert "infinite" in ag.sqrt.__doc__
+
+
+def test_a_condition_that_is_no_tensor_is_refused_since_it_was_meant_to_be_one() -> None:
+    """`x == 0` is identity, False for every x: where() would take the other branch, everywhere and silently."""
+    x = leaf([0.0, 2.0])
+    for f in (lambda x: ag.where(x == 0, 1.0, 1.0 / x), lambda x: ag.where(np.bool_(True), x, x * x)):
+        for run in (f, ag.fuse(f), ag.jacobian(f)):
+            with pytest.raises(ArgumentError, match=r"the condition is (True|False).*ag\.equal\(x, 0\)"):
+                run(x)
+    np.testing.assert_array_equal(ag.where(ag.equal(x, 0), 1.0, 1.0 / x).to_host(), [1, 0.5])
+    np.testing.assert_array_equal(ag.where(1, x, -x).to_host(), [0, 2])
 
 
 def test_the_branch_that_was_not_chosen_poisons_nothing_with_the_double_where() -> None:
