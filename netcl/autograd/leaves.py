@@ -8,7 +8,7 @@ from netcl.autograd.node import Node
 from netcl.autograd.site import here
 from netcl.autograd.traced import settled
 from netcl.device import Device
-from netcl.errors import DTypeError
+from netcl.errors import ArgumentError, DTypeError
 from netcl.tensor import Tensor
 
 
@@ -20,11 +20,17 @@ def tensor(
     Python numbers and lists become float32, NumPy arrays keep their dtype. Without `name` a picture uses the name of
     the caller's variable. A Tensor is taken as it is, without a copy.
 
-    Raises: DTypeError if integers or booleans are to require grad, or the device has no such dtype
+    Raises: DTypeError if integers or booleans are to require grad, or the device has no such dtype; ArgumentError for a
+            `name` without `requires_grad`: a Tensor has none
 
     >>> tensor([1.0, 2.0], requires_grad=True)
     <Node leaf (2,) float32>
     """
+    if name is not None and not requires_grad:
+        raise ArgumentError(
+            f"the name {name!r} is for a node, and without requires_grad=True this is a tensor, which has no name; "
+            "pictures show the name of your variable"
+        )
     data = settled(data)
     if isinstance(data, Node):
         raise DTypeError(f"tensor() makes leaves from data, not from {data!r}; use .detach() for its value alone")

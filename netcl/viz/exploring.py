@@ -107,7 +107,7 @@ class Function:
             moved[name][at] = x
             try:
                 with no_grad():
-                    out = self.f(**{key: tensor(value, name=key) for key, value in moved.items()})
+                    out = self.f(**{key: tensor(value) for key, value in moved.items()})
                     found.append(float(out.to_host().reshape(-1)[0]))
             except Exception:  # the function's own; it has no value there, which the curve shows as a gap
                 found.append(math.nan)

@@ -11,7 +11,7 @@ import pytest
 import netcl as nc
 from netcl import autograd as ag
 from netcl.device import Device
-from netcl.errors import DTypeError, GraphError
+from netcl.errors import ArgumentError, DTypeError, GraphError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -83,6 +83,12 @@ def test_a_leaf_that_needs_no_gradient_has_no_node() -> None:
     x = leaf([1.0])
     assert type(x) is ag.Node
     assert (x.grad_fn, x.parents, x.grad, x.requires_grad, x.op_name, x.pass_id) == (None, [], None, True, None, 0)
+
+
+def test_a_name_for_what_has_no_node_is_refused_and_not_lost() -> None:
+    assert ag.tensor([1.0], requires_grad=True, name="w").name == "w"
+    with pytest.raises(ArgumentError, match=r"'w' .* requires_grad=True"):
+        ag.tensor([1.0], name="w")
 
 
 def test_an_op_yields_a_node_only_if_an_input_is_a_node_that_requires_grad() -> None:
