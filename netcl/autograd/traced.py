@@ -78,6 +78,11 @@ class Traced(ArrayMethods):
         """Number of elements."""
         return self.layout.size
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements will take."""
+        return self.layout.nbytes
+
     def to_host(self) -> np.ndarray:
         """Copy the value to a fresh NumPy array."""
         return self.settled.to_host()

@@ -43,6 +43,11 @@ class Wrapped(ArrayMethods):
         return self.lower.size
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the elements of the value take, without gaps."""
+        return self.lower.nbytes
+
+    @property
     def device(self) -> Device:
         """The device that the value is on."""
         return self.lower.device

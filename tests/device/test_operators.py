@@ -189,6 +189,15 @@ def test_a_clip_is_open_where_it_has_no_end() -> None:
     same(nc.Tensor.from_host(np.arange(5)).clip(2), np.arange(5).clip(2))
 
 
+def test_a_node_has_the_bytes_of_its_value() -> None:
+    x = ag.tensor(np.ones((2, 3), np.float32), requires_grad=True)
+    assert x.nbytes == x.value.nbytes == 24
+    seen = []
+    ag.fuse(lambda x: seen.append((x * 2).nbytes))(x)
+    ag.jvp(lambda x: seen.append(x.nbytes) or x, (x,), (np.ones((2, 3), np.float32),))
+    assert seen == [24, 24]
+
+
 def test_matmul_neg_and_abs_are_operators_too() -> None:
     array = f32([[1, -2], [3, 4]])
     for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
