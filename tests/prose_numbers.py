@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-NEAR = 4  # so many cells before and after a text may compute what it tells
+NEAR = 6  # so many cells before and after a text may compute what it tells
 WIDE = {"title", "retrieval", "summary"}  # these look ahead or back over a whole lesson
-SMALL = 12  # a whole number up to here is told only where it is a result: people count without a computer
+SMALL = 1  # a whole number up to here is told only where it is a result
 IGNORED = "nbval-ignore-output"
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 MINUS = str.maketrans("−–", "--")
@@ -80,10 +80,11 @@ WORD = re.compile(
     re.IGNORECASE,
 )
 NUMBER = re.compile(
-    r"(?<![\w.\\])(?P<sign>-)?"
+    r"(?<![\w.\\^])(?<!\^\{)(?P<sign>-)?"
     r"(?P<digits>\d{1,3}(?:[ \u202f\u00a0]\d{3})+(?!\d)|\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*\.\d+|\d[\d_]*)"
     r"(?P<exponent>[eE][+-]?\d+)?"
     r"(?P<power>\^\{-?\d+\}|\^-?\d+|\*\*-?\d+|[⁻⁰¹²³⁴-⁹]+)?"
+    r"(?P<over> ?/ ?[1-9]\d*(?![\d.]))?"
     r"(?P<percent> ?\\?%)?"
     r"(?![\d]|\.\d)(?P<letter>[^\W\d_])?"
 )
@@ -127,6 +128,8 @@ def read(match: re.Match[str]) -> tuple[float, float] | None:
         if abs(exponent) > 400 or (value == 0 and exponent < 0):
             return None
         value, half = value**exponent, 0.0
+    if match["over"] and not half:
+        value /= int(match["over"].strip(" /"))
     if match["percent"]:
         value, half = value / 100, half / 100 or 0.005
     return (-value if match["sign"] else value), half
@@ -252,16 +255,26 @@ def strings(tree: ast.AST) -> list[str]:
     return sorted({text for text in found if len(text) >= 4 and re.search(r"\d", text)}, key=len, reverse=True)
 
 
+def constants(tree: ast.AST) -> Iterator[float]:
+    """What code writes: literals, expressions of literals, 1/6 in `x / 6`; and the numbers of OpenCL kernels."""
+    for node in ast.walk(tree):
+        value = constant(node)
+        if value is not None and not isinstance(value, complex):
+            yield float(value)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and (below := constant(node.right)):
+            yield 1 / below
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "__kernel" in node.value:
+            for over, digits in re.findall(r"(/ ?)?\b(\d+(?:\.\d+)?)f?\b", node.value):
+                yield 1 / float(digits) if over and float(digits) else float(digits)
+
+
 def known(cells: Iterable[dict[str, Any]]) -> Iterator[Known]:
     """The numbers that code cells hold in their code or show in what they print."""
     for cell in cells:
         if cell["cell_type"] != "code":
             continue
         tree = ast.parse(joined(cell["source"]))
-        for node in ast.walk(tree):
-            value = constant(node)
-            if value is not None and not isinstance(value, complex):
-                yield Known(float(value))
+        yield from (Known(value) for value in constants(tree))
         if IGNORED in cell["metadata"].get("tags", []):
             continue
         for output in cell["outputs"]:

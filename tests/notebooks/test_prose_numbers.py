@@ -16,8 +16,10 @@ IDS = [path.relative_to(ROOT).as_posix() for path in NOTEBOOKS]
 
 # A number that prose may tell though no cell computes it, each with its reason.
 DEMANDED = "a range that the exercise demands of the student's function; its check calls it out there"
+ON_PAPER = "what a question for paper takes as given; no cell is to work it out"
 ALLOWED: dict[str, dict[str, str]] = {
     "02_finite_differences": {"-10^6": DEMANDED, "10^6": DEMANDED},
+    "13_when_gradients_are_wrong": {"8": ON_PAPER},
 }
 
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=IDS)
@@ -74,7 +76,11 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "many": ("A million weights, a thousand rows.",),
     "an SVG's text": ("It is 88.5 there.", "draw()", SVG, (), "image/svg+xml"),
     "an SVG's label": ("It is 7.25 there.", "draw()", SVG, (), "image/svg+xml"),
-    "a small whole number": ("Three of the 4 rules, 12 in all.",),
+    "0 and 1": ("It goes from 0 to 1; set $f = 0$.",),
+    "words up to twelve": ("Three of the twelve rules.",),
+    "an exponent": ("Take $1 - u^2$ and x^2.",),
+    "a fraction of a name": (r"So $E = \tfrac16 h$.", "E = h / 6"),
+    "a kernel's number": (r"So $\tfrac13 x$ and 2.5.", 'SOURCE = "__kernel void f() { x = 2.5f * y / 3.0f; }"'),
     "a small result": ("So $f = 7$.", "print(f)", "7"),
     "a sign": ("It is −2.5.", "x = -2.5"),
     "a difference": ("From 30–45 it is.", "x, y = 30, 45"),
@@ -97,7 +103,9 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "a comment is no evidence": ("It is 31.5 there.", "x = 1  # 31.5"),
     "a changing output is no evidence": ("It takes 31.5 ms.", "run()", "31.5", ("nbval-ignore-output",)),
     "a small result": ("So $f = 8$.", "print(f)", "7"),
-    "a small factor": ("That is 9× as fast.", "print(f)", "7"),
+    "a result of 1": ("So $f = 1$.", "print(f)", "7"),
+    "a small number": ("Three of the 4 rules.", "rules = 3"),
+    "another fraction": (r"So $E = \tfrac17 h$.", "E = h / 6"),
     "another sign": ("It is −2.5.", "x = 2.5"),
     "a number in a code span": ("It prints `31.5`.", "x = 1"),
     "a figure's words": ("", 'n = 61\nfigure(fig, alt="62 points")'),
@@ -163,15 +171,15 @@ def test_an_equation_with_a_name_is_none_between_numbers(text: str, prose_number
 
 def test_a_slip_in_the_last_digit_is_mostly_found(prose_numbers: Any) -> None:
     """Not always: 0.9 turned into 1.0 meets some other 1. What meets no number of its surroundings is always found."""
-    slips = caught = 0
+    slips, caught, reach = 0, 0, prose_numbers.NEAR
     for path in NOTEBOOKS:
         cells = load(path)["cells"]
         for place, cell in enumerate(cells):
-            span = cells if cell["id"] in prose_numbers.WIDE else cells[max(0, place - 4) : place + 5]
+            span = cells if cell["id"] in prose_numbers.WIDE else cells[max(0, place - reach) : place + reach + 1]
             near = list(prose_numbers.known(span))
             for number in (one for text in prose_numbers.texts(cell) for one in prose_numbers.told(text, cell["id"])):
-                if number.value == int(number.value) and abs(number.value) <= prose_numbers.SMALL:
-                    continue
+                if number.value == int(number.value) and abs(number.value) <= 12:
+                    continue  # the next whole number is nearly always about
                 for unit in (2 * number.half or 1, -(2 * number.half or 1)):
                     slip = dataclasses.replace(number, value=number.value + unit)
                     slips += 1
