@@ -50,6 +50,8 @@ class Contraction(NamedTuple):
     offsets: tuple[int, int] = (0, 0)
     packed_a: bool = False
     panel_b: int | None = None
+    biased: bool = False
+    """Whether a number for each column, in a buffer of their own, is added to the sums."""
 
     @property
     def work(self) -> int:
@@ -68,7 +70,7 @@ def tile_of(device: Device, dtype: np.dtype, rows: int, columns: int) -> tuple[i
 
 
 def contract(device: Device, contraction: Contraction, band: int) -> Launch:
-    """Prepare a contraction; its buffers are those of the result, of A and of B.
+    """Prepare a contraction; its buffers are those of the result, of A, of B, and of the biases if it has them.
 
     Tiles are computed column by column, within bands of up to `band` tiles below each other.
     """
@@ -90,10 +92,19 @@ def contract(device: Device, contraction: Contraction, band: int) -> Launch:
         *(axis.length for axis in c.batch[1:]), *(axis[i] for i in (1, 2, 3) for axis in c.batch),
     )  # fmt: skip
     source = _source(
-        c.dtype, height, vectors, width, c.packed_a, c.panel_b is not None, len(c.batch), len(c.inner), unrolled
+        c.dtype,
+        height,
+        vectors,
+        width,
+        c.packed_a,
+        c.panel_b is not None,
+        len(c.batch),
+        len(c.inner),
+        unrolled,
+        c.biased,
     )
     grid = (-(-tall // bands), broad, bands * count)
-    return Launch(source, "contract", (None,) * 3, statics, math.prod(grid), c.work, grid=grid)
+    return Launch(source, "contract", (None,) * (3 + c.biased), statics, math.prod(grid), c.work, grid=grid)
 
 
 def loose_vector(t: str, width: int) -> str:
@@ -109,7 +120,7 @@ def vector_type(t: str, width: int) -> str:
 @lru_cache(maxsize=64)
 def _source(
     dtype: np.dtype, height: int, vectors: int, width: int, packed_a: bool, packed_b: bool, rank: int, depth: int,
-    unrolled: int,
+    unrolled: int, biased: bool,
 ) -> str:  # fmt: skip
     t, side, vector = ctype(dtype), vectors * width, vector_type(ctype(dtype), width)
     rows, across = range(height), range(vectors)
@@ -131,12 +142,13 @@ def _source(
         + " ".join(f"c{r}_{v} += x * b{v};" for v in across) + " }"
         for r in rows
     )  # fmt: skip
+    bias = f"__global const {t}* bias, " if biased else ""
     step = f"left += {height if packed_a else 'ak'}; right += {side if packed_b else 'bk'};"
     inmost = f"{loads}\n        {sums}\n        {step}"
     return f"""{preamble([dtype], contract=True)}
 {loose_vector(t, width)}
 __kernel void contract(__global {t}* out, __global const {t}* a, __global const {t}* b,
-                       {", ".join(f"const long {name}" for name in names)})
+                       {bias}{", ".join(f"const long {name}" for name in names)})
 {{
     const long batch = get_global_id(2) / bands;
     const long down = get_global_id(2) % bands * get_global_size(0) + get_global_id(0);
@@ -148,11 +160,21 @@ __kernel void contract(__global {t}* out, __global const {t}* a, __global const 
     __global const {t}* right = b + bo + {dot("batch", b_steps)} + {"over * panel" if packed_b else "column"};
     {zeros}
     {_loops(inmost, depth, unrolled)}
+    {_bias(vector, rows, across, width) if biased else ""}
     __global {t}* to = out + {dot("batch", out_steps)} + row * oi + column;
     const long own_row = down * {height} - row, own_column = over * {side} - column;
     {_stores(t, height, vectors, width)}
 }}
 """
+
+
+def _bias(vector: str, rows: range, across: range, width: int) -> str:
+    """Write the lines that add the columns' own numbers, last, as an addition after the product would."""
+    return _INDENT.join(
+        f"{{ const {vector} d = *(__global const loose*)(bias + column + {v * width}); "
+        + " ".join(f"c{r}_{v} += d;" for r in rows) + " }"
+        for v in across
+    )  # fmt: skip
 
 
 def _stores(t: str, height: int, vectors: int, width: int) -> str:

@@ -11,26 +11,30 @@ from functools import lru_cache
 import numpy as np
 from pyopencl.tools import PooledBuffer
 
+from netcl import expr as ex
 from netcl.device import Device, Launch
+from netcl.kernels.elementwise import Formula, evaluate
 from netcl.kernels.panels import panelled
 from netcl.kernels.products import Plan, Product, arrange, batch_axes, batch_names, batch_values
-from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
+from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
 from netcl.kernels.tiles import tiled
-from netcl.layout import Layout
+from netcl.layout import Layout, contiguous
 
+_SUM = Formula(ex.Call("add", (ex.Var("a"), ex.Var("b"))))
 _TILED_FROM = 1 << 10  # multiplications; below, a tile's kernel gains less than its compilation costs
 
 
-def matmul(device: Device, a: Operand, b: Operand, out: Layout) -> PooledBuffer:
+def matmul(device: Device, a: Operand, b: Operand, out: Layout, bias: Operand | None = None) -> PooledBuffer:
     """Multiply matrices, batch by batch; return the buffer of the result.
 
-    Math:    out[…, i, j] = sum over k of a[…, i, k] b[…, k, j]
-    Shapes:  a (*A, n, k), b (*B, k, m), out (*S, n, m), where A and B broadcast to S
+    Math:    out[…, i, j] = sum over k of a[…, i, k] b[…, k, j], plus bias[j]
+    Shapes:  a (*A, n, k), b (*B, k, m), out (*S, n, m), where A and B broadcast to S; bias (m,)
     """
     buffer = device.pool.allocate(out.nbytes)
     if not out.size:
         return buffer
-    plan, swapped = _plan(device, a.layout, b.layout, out)
+    beside = bias is not None and bias.layout == contiguous(out.shape[-1:], out.dtype)
+    plan, swapped = _plan(device, a.layout, b.layout, out, beside)
     left, right = (b.buffer, a.buffer) if swapped else (a.buffer, b.buffer)
     if plan.pack_a is not None:
         panels = device.pool.allocate(plan.bytes_a)
@@ -40,18 +44,23 @@ def matmul(device: Device, a: Operand, b: Operand, out: Layout) -> PooledBuffer:
         panels = device.pool.allocate(plan.bytes_b)
         device.run(plan.pack_b, (panels, right))
         right = panels
+    if plan.biased and bias is not None:
+        device.run(plan.multiply, (buffer, left, right, bias.buffer))
+        return buffer
     if plan.add is None:
         device.run(plan.multiply, (buffer, left, right))
     else:
         parts = device.pool.allocate(plan.part_bytes)
         device.run(plan.multiply, (parts, left, right))
         device.run(plan.add, (buffer, parts))
+    if bias is not None:
+        evaluate(device, _SUM, [Part(out, buffer), bias], out, out.dtype, buffer)
     return buffer
 
 
 @lru_cache(maxsize=4096)
-def _plan(device: Device, a: Layout, b: Layout, out: Layout) -> tuple[Plan, bool]:
-    """Choose the kernel; say too whether the operands change sides."""
+def _plan(device: Device, a: Layout, b: Layout, out: Layout, biased: bool = False) -> tuple[Plan, bool]:
+    """Choose the kernel, `biased` one that adds a bias if there is one; say too whether the operands change sides."""
     product, swapped = arrange(a, b, out)
     plan = None
     if product.multiplications >= _TILED_FROM and out.dtype.kind == "f":
@@ -60,7 +69,7 @@ def _plan(device: Device, a: Layout, b: Layout, out: Layout) -> tuple[Plan, bool
                 product, swapped = product.turned(), not swapped
             plan = tiled(product, device)
         elif device.kind == "CPU":
-            plan = panelled(product, device)
+            plan = panelled(product, device, biased and not swapped and not product.batch)
     return plan or Plan(_plain(product)), swapped
 
 

@@ -27,8 +27,8 @@ _WIDEST = 64  # bytes of the vectors that are copied, where a panel's side is a 
 _FEW_COLUMNS, _FEW_BANDS = 256, 4  # so seldom read that copying does not pay either
 
 
-def panelled(product: Product, device: Device) -> Plan:
-    """Prepare a product with the tile that the device's table gives."""
+def panelled(product: Product, device: Device, biased: bool = False) -> Plan:
+    """Prepare a product with the tile that the device's table gives; `biased`, a number is added to each column."""
     a, b, rows, columns, inner = product.a, product.b, product.rows, product.columns, product.inner
     dtype, itemsize, count = product.dtype, product.dtype.itemsize, product.count
     height, vectors, width = tile_of(device, dtype, rows, columns)
@@ -57,12 +57,13 @@ def panelled(product: Product, device: Device) -> Plan:
             (a.offset if panel_a is None else 0, b.offset if panel_b is None else 0),
             panel_a is not None,
             panel_b,
+            biased,
         ),
         _BAND,
     )  # fmt: skip
     pack_a = None if panel_a is None else pack(a, product, rows, height)
     pack_b = None if panel_b is None else pack(b, product, columns, side)
-    return Plan(multiply, pack_a, sizes[0], pack_b, sizes[1])
+    return Plan(multiply, pack_a, sizes[0], pack_b, sizes[1], biased=biased)
 
 
 def _linear(batch: Shape, size: int) -> Shape:

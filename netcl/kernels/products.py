@@ -73,6 +73,8 @@ class Plan(NamedTuple):
     bytes_b: int = 0
     add: Launch | None = None
     part_bytes: int = 0
+    biased: bool = False
+    """Whether `multiply` takes one more buffer, of a number for each column, that is added to the result."""
 
 
 @lru_cache(maxsize=4096)

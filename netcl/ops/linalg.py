@@ -13,8 +13,10 @@ from netcl import layout as lay
 from netcl.errors import DeviceError, DTypeError, ShapeError
 from netcl.layout import Layout, Shape
 from netcl.ops.dtypes import common
-from netcl.ops.rows import unbroadcast
-from netcl.ops.shape import reshape, transpose
+from netcl.ops.elementwise import add
+from netcl.ops.reduce import fold
+from netcl.ops.rows import one_device, unbroadcast
+from netcl.ops.shape import broadcast_to, reshape, transpose
 from netcl.ops.table import structural
 from netcl.tensor import Tensor, check_dtype
 
@@ -117,3 +119,45 @@ def _(tangents: Sequence[Any], out: Any, a: Any, b: Any) -> Any:
     if da is None or db is None:
         return da @ b if db is None else a @ db
     return da @ b + a @ db
+
+
+@structural("a", "b", "c")
+def affine(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """Matrix product plus a row: a layer of a network, in one kernel.
+
+    Math:    out[…, i, j] = Σ over k of a[…, i, k] b[k, j] + c[j];  C̄ is the sum of Ȳ over all axes but the last
+    Shapes:  (*A, k), (k, m), (m,) -> (*A, m)
+    Raises:  ShapeError naming the shapes; DeviceError
+    """
+    if b.ndim != 2 or c.shape != b.shape[1:] or not a.ndim:
+        raise ShapeError(f"affine: shapes {a.shape}, {b.shape} and {c.shape} are not (*A, k), (k, m) and (m,)")
+    one_device("affine", (a, b, c))
+    if a.ndim < 2 or not a.dtype == b.dtype == c.dtype:
+        return add.function(matmul.function(a, b), c)
+    shape, _, dtype = _result(a.layout, b.layout)
+    layout = lay.contiguous(shape, dtype)
+    return Tensor(layout, kernels.matmul(a.device, a, b, layout, c), a.device)
+
+
+affine.vjp("a", "G @ {b}ᵀ")(lambda g, out, a, b, c: matmul.vjps["a"](g, out, a, b))
+affine.vjp("b", "{a}ᵀ @ G")(lambda g, out, a, b, c: matmul.vjps["b"](g, out, a, b))
+
+
+@affine.vjp("c", "Σ G over rows")
+def _(g: Any, out: Any, a: Any, b: Any, c: Any) -> Any:
+    axes = tuple(range(len(g.shape) - 1))
+    if type(g) is Tensor and axes:
+        return fold("sum", g, axes, False, g.dtype)
+    return unbroadcast(g, c.shape)
+
+
+@affine.jvp
+def _(tangents: Sequence[Any], out: Any, a: Any, b: Any, c: Any) -> Any:
+    da, db, dc = tangents
+    parts = [x for x in (None if da is None else da @ b, None if db is None else a @ db) if x is not None]
+    if dc is not None:
+        parts.append(broadcast_to(dc, out.shape))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

@@ -12,11 +12,12 @@ from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from netcl.kernels.random import UNIFORM
 from netcl.kernels.short_rows import fits, run_rows
+from netcl.methods import ArrayMethods
 from netcl.ops.composite import composite
 from netcl.ops.dtypes import FLOAT32
 from netcl.ops.elementwise import exp, greater_equal, log, sqrt, where
 from netcl.ops.indexing import getitem
-from netcl.ops.linalg import matmul, swap
+from netcl.ops.linalg import affine, matmul, swap
 from netcl.ops.reduce import Axis, mean, sum
 from netcl.ops.reduce import max as amax
 from netcl.ops.shape import astype, reshape
@@ -200,8 +201,10 @@ def linear(x: Any, w: Any, b: Any = None) -> Any:
     >>> linear([[1.0, 2.0]], [[1.0], [10.0]], [100.0]).to_host()
     array([[121.]], dtype=float32)
     """
-    product = matmul(x, w)
-    return product if b is None else product + b
+    if b is None:
+        return matmul(x, w)
+    of_w, of_b = [v.shape if isinstance(v, ArrayMethods) else np.shape(v) for v in (w, b)]
+    return affine(x, w, b) if of_b == of_w[1:] else matmul(x, w) + b
 
 
 @composite

@@ -181,10 +181,10 @@ def _longest_run(marks: np.ndarray) -> tuple[int, int, int] | None:
 
 
 def _groups(units: Sequence[_Unit], nodes: Sequence[Node], private: bool) -> list[Group]:
-    """Groups from units of several nodes; with `private` each has the leaves that nothing else uses."""
+    """Groups from units that are parts; with `private` each has the leaves that nothing else uses."""
     owner: dict[Node, int] = {}
     for i, unit in enumerate(units):
-        if len(unit.nodes) > 1:
+        if _is_part(unit):
             owner.update(dict.fromkeys(unit.nodes, i))
     users: dict[Node, set[int]] = {node: set() for node in nodes if node.grad_fn is None}
     for node in nodes:
@@ -200,8 +200,13 @@ def _groups(units: Sequence[_Unit], nodes: Sequence[Node], private: bool) -> lis
         Group(_title(unit), tuple(sorted((*unit.nodes, *own.get(i, ())), key=lambda node: node.index)),
               _lines(unit, len(own.get(i, ()))))
         for i, unit in enumerate(units)
-        if len(unit.nodes) > 1
+        if _is_part(unit)
     ]  # fmt: skip
+
+
+def _is_part(unit: _Unit) -> bool:
+    """Whether a unit is a card of its own: several nodes, or one that stands with the parameters of its module."""
+    return len(unit.nodes) > 1 or (unit.module is not None and bool(unit.module.parameters()))
 
 
 def _kept(unit: _Unit, leaves: list[Node]) -> list[Node]:
@@ -231,7 +236,7 @@ def _lines(unit: _Unit, leaves: int) -> tuple[str, ...]:
         lines += [" · ".join(shown[i : i + 3]) for i in range(0, len(shown), 3)]
     elif not unit.period or unit.name:
         lines += summary(unit.nodes)
-    lines.append(f"{thousands(len(unit.nodes))} nodes")
+    lines.append(f"{thousands(len(unit.nodes))} node{'s' if len(unit.nodes) > 1 else ''}")
     if leaves:
         lines.append(f"{leaves} {'leaves' if leaves > 1 else 'leaf'} of its own")
     return tuple(lines)

@@ -77,6 +77,8 @@ def expression(op_name: str, operands: Sequence[Expr], attrs: Mapping[str, Any] 
     if op is not None and op.expr is not None and isinstance(op.expr, Call) and len(op.args) == len(operands):
         if all(isinstance(arg, Var) for arg in op.expr.args):
             return ex.substitute(op.expr, dict(zip(op.args, operands, strict=True)))
+    if op_name == "affine" and len(operands) == 3:
+        return Call("add", (Call("matmul", (operands[0], operands[1])), operands[2]))
     texts = attributes(op, attrs)
     if op_name == "getitem" and len(operands) == 1 and attrs:
         key = literal(attrs.get("key"))

@@ -11,6 +11,7 @@ from netcl import autograd as ag
 from netcl import optim
 from netcl.commands import recorded
 from netcl.device import Device
+from netcl.errors import ShapeError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -111,3 +112,44 @@ def test_an_optimiser_of_ones_own_may_say_what_a_whole_parameter_becomes(device:
         optimizer.step()
     np.testing.assert_allclose(x.to_host(), [3 - 0.6 - 0.3, 4 - 0.8 - 0.4], rtol=1e-6)
     np.testing.assert_allclose(optimizer.state[0]["last"].to_host(), [0.6, 0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (100, 2, 16), (100, 16, 2), (3, 5, 7), (64, 784, 128), (700, 300, 130)], ids=str
+)
+def test_an_affine_map_is_a_product_and_a_sum_in_the_launches_of_the_product(
+    device: Device, sizes: tuple[int, int, int], dtype: Any
+) -> None:
+    if dtype == np.float64 and not device.has_fp64:
+        pytest.skip(f"{device.name} has no float64 (cl_khr_fp64)")
+    n, k, m = sizes
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.normal(size=shape).astype(dtype) for shape in ((n, k), (k, m), (m,)))
+    for a, c in ((ag.tensor(x), ag.tensor(w)), (ag.tensor(np.ascontiguousarray(x.T)).T, ag.tensor(w.T.copy()).T)):
+        bias = ag.tensor(b)
+        got = ag.affine(a, c, bias).to_host()
+        np.testing.assert_array_equal(got, (a @ c + bias).to_host())
+        bound = (np.abs(x) @ np.abs(w) + np.abs(b)).astype(np.float64)
+        assert (np.abs(got - (x.astype(np.float64) @ w + b)) <= (k + 2) * np.finfo(dtype).eps * bound).all()
+    if device.kind == "CPU" and m > 1 and n * k * m >= 1 << 10:
+        assert launches(device, lambda: ag.affine(a, c, bias)) == launches(device, lambda: a @ c)
+
+
+def test_an_affine_map_takes_what_a_product_and_a_sum_take(device: Device) -> None:
+    x, w = np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(12).reshape(3, 4)
+    np.testing.assert_array_equal(
+        ag.affine(ag.tensor(x), ag.tensor(w), ag.tensor(np.arange(4))).to_host(), x @ w + range(4)
+    )
+    strided = ag.tensor(np.arange(8, dtype=np.float32))[::2]
+    ones = ag.tensor(np.ones((2, 3, 3), np.float32))
+    np.testing.assert_array_equal(
+        ag.affine(ones, ag.tensor(w.astype(np.float32)), strided).to_host()[1, 0], [12, 17, 22, 27]
+    )
+    np.testing.assert_array_equal(
+        ag.linear(ones, ag.tensor(w.astype(np.float32)), 1.0).to_host()[0, 0], [13, 16, 19, 22]
+    )
+    with pytest.raises(ShapeError, match=r"affine: shapes \(2, 3, 3\), \(3, 4\) and \(3,\)"):
+        ag.affine(ones, ag.tensor(w), ag.tensor(np.ones(3)))
+    with pytest.raises(ShapeError, match=r"matmul: shapes \(2, 3, 3\) and \(2, 4\)"):
+        ag.affine(ones, ag.tensor(w[:2].astype(np.float32)), strided)

@@ -295,6 +295,12 @@ def _(data: st.DataObject) -> Case:
     return [left, right], {}
 
 
+@case("affine")
+def _(data: st.DataObject) -> Case:
+    n, k, m, batch = (data.draw(st.integers(1, 4)) for _ in range(4))
+    return [data.draw(st.sampled_from([(k,), (n, k), (batch, n, k)])), (k, m), (m,)], {}
+
+
 @case("tensordot")
 def _(data: st.DataObject) -> Case:
     shared = with_axes(data)
@@ -338,6 +344,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "logsumexp": lambda a, axis, keepdims: anp.log(anp.sum(anp.exp(a), axis=axis, keepdims=keepdims)),
     "softmax": lambda a: anp.exp(a) / anp.sum(anp.exp(a), axis=-1, keepdims=True),
     "log_softmax": lambda a: anp.log(anp.exp(a) / anp.sum(anp.exp(a), axis=-1, keepdims=True)),
+    "affine": lambda a, b, c: anp.matmul(a, b) + c,
     "flatten": anp.ravel,
     "flip": lambda a, axis: a[(*[slice(None)] * (axis % a.ndim), slice(None, None, -1))],
     "diagonal": lambda a, offset: a[np.arange(len(a)), np.arange(len(a))],

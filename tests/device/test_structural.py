@@ -124,6 +124,7 @@ READINGS: dict[str, Callable[..., Any]] = {
     "dropout": dropout,
     "cross_entropy": cross_entropy,
     "nll": nll,
+    "affine": lambda a, b, c: a @ b + c,
 }
 """Ops that are not here have NumPy's name and mean what NumPy means."""
 
@@ -184,6 +185,14 @@ SAMPLES: dict[str, list[Sample]] = {
         call((3,), (4, 3, 2)),
         call((2, 1, 2, 3), (4, 3, 2)),
         call((2, 0), (0, 3)),
+    ],
+    "affine": [
+        call((2, 3), (3, 4), (4,)),
+        call((4, 2, 3), (3, 2), (2,)),
+        call((3,), (3, 2), (2,)),
+        call((17, 5), (5, 21), (21,)),
+        call((2, 0), (0, 3), (3,)),
+        call((0, 2), (2, 3), (3,)),
     ],
     "sum": [
         call((2, 3, 4)),

@@ -188,6 +188,7 @@ def test_parameters_are_written_as_typed_and_never_as_addresses() -> None:
         ("relu", ["x"], None, "relu(x)"),
         ("mul", ["x", "x"], None, "x²"),
         ("matmul", ["x", "W"], {}, "x @ W"),
+        ("affine", ["x", "W", "b"], {}, "x @ W + b"),
         ("sum", ["z"], {"axis": 0, "keepdims": False}, "sum(z, axis=0)"),
         ("getitem", ["x"], {"key": (slice(None), 0)}, "x[:, 0]"),
         ("getitem", ["a + b"], {"key": -1}, "(a + b)[−1]"),
