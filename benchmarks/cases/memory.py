@@ -37,7 +37,7 @@ def netcl(x: Any, labels: Any, parameters: Any, activation: str, retain_grads: b
         reset()
         optimizer.zero_grad()
         with ag.Tape(retain_grads=retain_grads) as tape:
-            loss = ag.cross_entropy(mlp.logits(ag, images, leaves, activation), classes)
+            loss = ag.cross_entropy(mlp.logits(ag, images, leaves, activation, ag.linear), classes)
         tape.backward(loss)
         optimizer.step()
         images.device.finish()
@@ -85,9 +85,12 @@ def torch(x: Any, labels: Any, parameters: Any, activation: str) -> Case:
     leaves = [torch.tensor(each, requires_grad=True) for each in parameters]
     images, classes, optimizer = torch.from_numpy(x), torch.from_numpy(labels), torch.optim.SGD(leaves, mlp.LR)
 
+    def linear(x: Any, w: Any, b: Any) -> Any:
+        return torch.addmm(b, x, w)
+
     def step() -> None:
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(mlp.logits(torch, images, leaves, activation), classes)
+        loss = torch.nn.functional.cross_entropy(mlp.logits(torch, images, leaves, activation, linear), classes)
         loss.backward()
         optimizer.step()
 

@@ -61,11 +61,12 @@ def by_hand(x: Any, labels: Any, parameters: list[Any], activation: str) -> tupl
     return loss, after
 
 
-def logits(lib: Any, x: Any, parameters: Any, activation: str) -> Any:
-    """Run the layers; `lib` has relu and tanh."""
+def logits(lib: Any, x: Any, parameters: Any, activation: str, linear: Any = None) -> Any:
+    """Run the layers; `lib` has relu and tanh, `linear` is what the library's layer runs, if not x @ w + b."""
     act = getattr(lib, activation)
+    linear = linear or (lambda x, w, b: x @ w + b)
     for place in range(0, len(parameters), 2):
-        x = x @ parameters[place] + parameters[place + 1]
+        x = linear(x, parameters[place], parameters[place + 1])
         if place + 2 < len(parameters):
             x = act(x)
     return x
@@ -87,7 +88,7 @@ def netcl(x: Any, labels: Any, parameters: Any, activation: str) -> Case:
     def run() -> Any:
         optimizer.zero_grad()
         with ag.Tape() as tape:
-            loss = ag.cross_entropy(logits(ag, images, leaves, activation), classes)
+            loss = ag.cross_entropy(logits(ag, images, leaves, activation, ag.linear), classes)
         tape.backward(loss)
         optimizer.step()
         images.device.finish()
@@ -111,9 +112,12 @@ def torch(x: Any, labels: Any, parameters: Any, activation: str) -> Case:
     leaves = [torch.tensor(each, requires_grad=True) for each in parameters]
     images, classes, optimizer = torch.from_numpy(x), torch.from_numpy(labels), torch.optim.SGD(leaves, LR)
 
+    def linear(x: Any, w: Any, b: Any) -> Any:
+        return torch.addmm(b, x, w)
+
     def run() -> Any:
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(logits(torch, images, leaves, activation), classes)
+        loss = torch.nn.functional.cross_entropy(logits(torch, images, leaves, activation, linear), classes)
         loss.backward()
         optimizer.step()
         return loss
