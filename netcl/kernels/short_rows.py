@@ -19,6 +19,7 @@ from netcl.layout import Layout, Shape
 
 _LONGEST = 256  # elements of a row
 _MOST = 1 << 15  # elements in all
+_ONE_GROUP = 1 << 11  # elements up to which one work-group adds the rows up, too
 _GROUP = 16
 _TURNS = 16  # elements that are summed in turn, as in reductions
 
@@ -39,7 +40,7 @@ _FUNCTIONS = {
     "softmax_vjp": _Function(("g", "y"), "SUM(dot, y[j] * g[j]) EACH(y[j] * (g[j] - dot))"),
     "log_softmax": _Function(("a",), f"{_TOP} {_LOG_TOTAL} EACH((a[j] - top) - log_total)"),
     "log_softmax_vjp": _Function(("g", "y"), "SUM(sum, g[j]) EACH(g[j] - EXP(y[j]) * sum)"),
-    "cross_entropy": _Function(("a", "labels"), f"{_TOP} {_LOG_TOTAL} out[k] = log_total - (a[label] - top);", True),
+    "cross_entropy": _Function(("a", "labels"), f"{_TOP} {_LOG_TOTAL} ROW(log_total - (a[label] - top))", True),
     "cross_entropy_vjp": _Function(
         ("a", "labels", "each"),
         f"{_TOP} SUM(total, EXP(a[j] - top)) EACH((EXP(a[j] - top) / total - (j == label)) * (scale * *each))",
@@ -67,34 +68,42 @@ def fits(layouts: Sequence[Layout], axes: Shape) -> bool:
     )
 
 
-def run_rows(device: Device, name: str, operands: Sequence[Any], out: Layout, scale: float = 1.0) -> PooledBuffer:
+def fits_one_group(rows: Layout) -> bool:
+    """Say whether `run_rows` may add up what its rows give."""
+    return rows.size <= _ONE_GROUP
+
+
+def run_rows(
+    device: Device, name: str, operands: Sequence[Any], out: Layout, scale: float = 1.0, *, total: bool = False
+) -> PooledBuffer:
     """Run a function on its operands' rows; return the buffer of the result, which has the layout `out`.
 
-    `scale` is the factor of cross_entropy_vjp, and what standardize adds to the variance.
+    `scale` is the factor of cross_entropy_vjp, and what standardize adds to the variance. With `total` a function that
+    gives one number for each row gives one for all, their sum over `scale`; the rows must fit one group.
     """
     rows = operands[0].layout
     labels, each = None, 0
     for operand_name, x in zip(_FUNCTIONS[name].operands, operands, strict=True):
         if operand_name == "labels":
-            labels = x.layout
+            labels = x.layout.dtype
         elif operand_name == "each":
             each = int(x.layout.size > 1)
-    launch = _launch(name, rows.dtype, rows.size // rows.shape[-1], rows.shape[-1], labels and labels.dtype, each)
+    launch = _launch(name, rows.dtype, rows.size // rows.shape[-1], rows.shape[-1], labels, each, total)
     buffer = device.pool.allocate(out.nbytes)
     device.run(launch, [buffer, *[x.buffer for x in operands]], [scale])
     return buffer
 
 
 @lru_cache(maxsize=1024)
-def _launch(name: str, dtype: np.dtype, rows: int, n: int, labels: np.dtype | None, each: int) -> Launch:
-    groups = (rows + _GROUP - 1) // _GROUP * _GROUP
+def _launch(name: str, dtype: np.dtype, rows: int, n: int, labels: np.dtype | None, each: int, total: bool) -> Launch:
+    groups = _GROUP if total else (rows + _GROUP - 1) // _GROUP * _GROUP
     arg_types = (None,) * (1 + len(_FUNCTIONS[name].operands)) + (dtype.type,)
-    source = _source(name, dtype, labels)
+    source = _source(name, dtype, labels, total)
     return Launch(source, "short_rows", arg_types, (rows, n, each), 0, rows * n, grid=(groups,), local=(_GROUP,))
 
 
 @lru_cache(maxsize=64)
-def _source(name: str, dtype: np.dtype, labels: np.dtype | None) -> str:
+def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool) -> str:
     function = _FUNCTIONS[name]
     t = ctype(dtype)
     own = "netcl_" if t == "float" else ""
@@ -104,20 +113,37 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None) -> str:
             parameters.append(f"__global const {ctype(labels)}* labels")
             moves.append("const long label = labels[k];")
         else:
-            parameters.append(f"__global const {t}* {operand}")
-            moves.append(f"{operand} += k * {'step' if operand == 'each' else 'n'};")
+            parameters.append(f"__global const {t}* {operand}_")
+            moves.append(f"__global const {t}* {operand} = {operand}_ + k * {'step' if operand == 'each' else 'n'};")
     body = function.body.replace("EXP(", f"{own}exp(").replace("LOG(", f"{own}log(")
     return f"""/* {name} */
 {preamble([dtype], body)}
 #define T {t}
 #define EACH(e) for (long j = 0; j < n; j++) out[j] = e;
+#define ROW(e) {"part += e;" if total else "out[k] = e;"}
 #define SUM(name, e) T name = 0; for (long j = 0; j < n;) {{ T part = 0; \\
         for (int turn = 0; turn < {_TURNS} && j < n; turn++, j++) part += e; name += part; }}
 __kernel void short_rows({", ".join(parameters)}, const T scale, const long rows, const long n, const long step)
 {{
-    const long k = get_global_id(0);
-    if (k >= rows) return;
-    {" ".join(moves)}
-    {body}
+    {_TOTAL if total else _EACH}
 }}
-"""
+""".replace("FUNCTION", f"{' '.join(moves)} {body}")
+
+
+_EACH = """const long k = get_global_id(0);
+    if (k >= rows) return;
+    FUNCTION"""
+# Each work-item takes every so many rows, in turns as everywhere; then one adds up what they have.
+_TOTAL = f"""const int me = get_local_id(0);
+    __local T parts[{_GROUP}];
+    T whole = 0;
+    for (long k = me; k < rows;) {{
+        T part = 0;
+        for (int turn = 0; turn < {_TURNS} && k < rows; turn++, k += {_GROUP}) {{ FUNCTION }}
+        whole += part;
+    }}
+    parts[me] = whole;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me) return;
+    for (int i = 1; i < {_GROUP}; i++) whole += parts[i];
+    *out = whole / scale;"""

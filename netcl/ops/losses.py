@@ -8,7 +8,7 @@ import numpy as np
 
 from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from netcl.kernels.short_rows import fits, run_rows
+from netcl.kernels.short_rows import fits, fits_one_group, run_rows
 from netcl.layout import Shape
 from netcl.ops.composite import composite
 from netcl.ops.elementwise import equal, sub, where
@@ -84,9 +84,11 @@ def cross_entropy(a: Tensor, labels: Tensor, axis: int = -1, reduction: str = "m
     _check_reduction("cross_entropy", reduction)
     _check_labels("cross_entropy", a, labels, axis)
     if fits([a.layout], lay.normalize_axes("cross_entropy", axis, a.ndim)) and _beside_it(labels, a):
-        layout = lay.contiguous(labels.shape, a.dtype)
-        each = Tensor(layout, run_rows(a.device, "cross_entropy", [a, labels], layout), a.device)
-        return _reduce(each, reduction)
+        total = reduction != "none" and fits_one_group(a.layout)
+        layout = lay.contiguous(() if total else labels.shape, a.dtype)
+        scale = float(labels.size) if reduction == "mean" else 1.0
+        result = Tensor(layout, run_rows(a.device, "cross_entropy", (a, labels), layout, scale, total=total), a.device)
+        return result if total else _reduce(result, reduction)
     return _reduce(-sum(where(_hot(a, labels, axis), log_softmax(a, axis), 0.0), axis), reduction)
 
 

@@ -153,3 +153,25 @@ def test_an_affine_map_takes_what_a_product_and_a_sum_take(device: Device) -> No
         ag.affine(ones, ag.tensor(w), ag.tensor(np.ones(3)))
     with pytest.raises(ShapeError, match=r"matmul: shapes \(2, 3, 3\) and \(2, 4\)"):
         ag.affine(ones, ag.tensor(w[:2].astype(np.float32)), strided)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 5), (100, 2), (16, 128), (17, 121), (2047, 1), (2048, 1), (2, 3, 7), (300, 10)]
+)
+def test_a_cross_entropy_is_averaged_where_it_is_computed(device: Device, shape: tuple[int, ...], dtype: Any) -> None:
+    if dtype == np.float64 and not device.has_fp64:
+        pytest.skip(f"{device.name} has no float64 (cl_khr_fp64)")
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(0, 3, shape).astype(dtype), rng.integers(0, shape[-1], shape[:-1])
+    exact = x.astype(np.float64)
+    shifted = exact - exact.max(-1, keepdims=True)
+    each = np.log(np.exp(shifted).sum(-1)) - np.take_along_axis(shifted, labels[..., None], -1)[..., 0]
+    scores, classes = ag.tensor(x), ag.tensor(labels)
+    rtol = 1e-5 if dtype == np.float32 else 1e-12
+    for reduction, wanted in (("mean", each.mean()), ("sum", each.sum()), ("none", each)):
+        got = ag.cross_entropy(scores, classes, reduction=reduction)
+        assert got.shape == wanted.shape and got.dtype == dtype
+        np.testing.assert_allclose(got.to_host(), wanted, rtol=rtol, atol=rtol)
+    if x.size <= 2048:
+        assert launches(device, lambda: ag.cross_entropy(scores, classes)) == 1
