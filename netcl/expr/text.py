@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 from netcl.expr.tree import COMPARISONS, FUNCTIONS, Call, Expr, Num, Var
 
@@ -18,6 +19,7 @@ _AFTER_COEFFICIENT = re.compile(rf"{_LETTER}([⁻⁰¹²³⁴⁵⁶⁷⁸⁹^].*
 _GROUP = re.compile(r"\([^^·]*[)⁰¹²³⁴⁵⁶⁷⁸⁹]")
 
 
+@lru_cache(maxsize=4096)  # a picture says the same expression on a card, on its edges and in their hints
 def to_text(e: Expr) -> str:
     """The expression as a mathematician would write it, with the fewest parentheses.
 

@@ -228,7 +228,7 @@ def _add(view: GraphView, old: GraphView, plan: _Plan, parts: dict[int, CardPart
     known = {card.key: card for card in old.cards}
     for card in view.cards:
         if card is not known.get(card.key):
-            parts[card.key] = measure(card, plan.limits)
+            parts[card.key] = measure(card, plan.limits, parts.get(card.key))
             block = compose(parts[card.key], plan.form, None)
             wide = cards[card.key].width if card.key in cards else 0.0
             cards[card.key] = block if block.width >= wide else compose(parts[card.key], plan.form, (wide, 0.0))
@@ -350,19 +350,24 @@ def _scene(view: GraphView, plan: _Plan, cards: Mapping[int, Block], labels: Map
 
 def _on(page: float, scene: Scene) -> Scene:
     """The scene as wide as what is drawn, and no narrower than its legend or a small page."""
-    edges = [(card.x, card.right) for card in scene.cards]
+    lefts, rights = [card.x for card in scene.cards], [card.right for card in scene.cards]
     for label in scene.labels:
-        edges += [(label.x + left, label.x + right) for left, right in map(ink, label.block.shapes)]
-    edges += [(min(x), max(x)) for route in scene.routes for x in [[x for x, _ in (*route.forward, *route.backward)]]]
-    left, right = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
+        for left, right in map(ink, label.block.shapes):
+            lefts.append(label.x + left)
+            rights.append(label.x + right)
+    for route in scene.routes:
+        xs = [x for x, _ in (*route.forward, *route.backward)]
+        lefts.append(min(xs))
+        rights.append(max(xs))
+    left, right = min(lefts), max(rights)
     wide = max(right - left + 2 * MARGIN, min(_LEAST_WIDTH, units(page)))
     by = (wide - right - left) / 2
     return replace(
         scene,
         width=wide,
         page=page,
-        cards=tuple(replace(each, x=each.x + by) for each in scene.cards),
-        labels=tuple(replace(each, x=each.x + by) for each in scene.labels),
+        cards=tuple(Placed(each.x + by, each.y, each.block, each.key) for each in scene.cards),
+        labels=tuple(Placed(each.x + by, each.y, each.block, each.key) for each in scene.labels),
         routes=tuple(
             Route(r.key, tuple((x + by, y) for x, y in r.forward), tuple((x + by, y) for x, y in r.backward))
             for r in scene.routes

@@ -240,15 +240,18 @@ class CardParts:
         return max(self.title, self.meta), slots
 
 
-def measure(card: Card, limits: Limits) -> CardParts:
-    """Decide what a card shows, and how wide its parts are."""
-    slots = [] if card.value is None else [_value_part(card, limits)]
-    if card.slot is not None and card.slot.state != "not needed":
-        slots.append(_slot_part(card, card.slot, limits))
+def measure(card: Card, limits: Limits, known: CardParts | None = None) -> CardParts:
+    """Decide what a card shows, and how wide its parts are; `known` is the same card with other words about its use."""
+    if known is not None:
+        slots = known.slots
+    else:
+        slots = () if card.value is None else (_value_part(card, limits),)
+        if card.slot is not None and card.slot.state != "not needed":
+            slots = (*slots, _slot_part(card, card.slot, limits))
     title = min(width(card.title, TITLE, bold=True), limits.title)
     said = min(width(meta(card), SMALL), limits.title)
     extra = [width(line, SMALL) for line in _under_title(card)]
-    return CardParts(card, limits, tuple(slots), title, min(max([said, *extra]), limits.title))
+    return CardParts(card, limits, slots, title, min(max([said, *extra]), limits.title))
 
 
 def compose(parts: CardParts, form: Form, columns: tuple[float, float] | None = None) -> Block:

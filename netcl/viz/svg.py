@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from netcl.viz.arrange import MARGIN, Route, Scene
 from netcl.viz.cards import SMALL
@@ -17,6 +18,7 @@ MONO = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _NOTE_HEIGHT = 18.0
 
 
+@lru_cache(maxsize=8192)
 def figure(value: float) -> str:
     """A coordinate in as few characters as show: tenths.
 

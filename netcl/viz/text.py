@@ -26,6 +26,7 @@ _JOINERS = "\u200c\u200d"
 _ISOLATE, _END = "\u2068", "\u2069"
 _LETTERS = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _RIGHT_TO_LEFT = re.compile(f"[{_LETTERS}]+(?:[ _]+[{_LETTERS}]+)*")
+_SHORT = 60  # characters: a picture repeats captions, shapes and numbers, and not whole kernels
 ELLIPSIS = "…"
 
 
@@ -66,6 +67,15 @@ def xml(text: str) -> str:
     >>> xml('x < y & "q"')
     'x &lt; y &amp; &quot;q&quot;'
     """
+    return _short_xml(text) if len(text) <= _SHORT else _xml(text)
+
+
+@lru_cache(maxsize=4096)
+def _short_xml(text: str) -> str:
+    return _xml(text)
+
+
+def _xml(text: str) -> str:
     text = isolate(clean(text))
     for char, entity in ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;"):
         text = text.replace(char, entity)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 MOST_ROWS = MOST_COLUMNS = 8
 _BARS = 16
 _BAR_LEVELS = 12
+_EASY = 1e140  # magnitudes whose squares can be added up
 _MINUS = "\u2212"
 
 
@@ -90,11 +92,12 @@ def number(value: float | int | bool, digits: int = 4) -> str:
     >>> number(12.0), number(1e-38), number(-0.0), number(0.99999), number(1e20), number(float("-inf"))
     ('12', '1e−38', '−0', '1.000', '1e20', '−∞')
     """
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value))
-    if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**6:
-        return str(int(value)).replace("-", _MINUS)
-    value = float(value)
+    if type(value) is not float:
+        if isinstance(value, (bool, np.bool_)):
+            return str(bool(value))
+        if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**6:
+            return str(int(value)).replace("-", _MINUS)
+        value = float(value)
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -104,12 +107,12 @@ def number(value: float | int | bool, digits: int = 4) -> str:
         text = f"{value:.0f}"
     else:
         text = f"{value:.{digits}g}"
-        if not whole and "e" not in text and float(text).is_integer():
+        if not whole and "." not in text and "e" not in text:  # it looks whole
             text = f"{value:#.{digits}g}".rstrip(".")
         if "e" not in text and len(text.strip("-").split(".")[0]) > 5:
             text = f"{value:.{digits - 1}e}"
-    mantissa, _, exponent = text.partition("e")
-    if exponent:
+    if "e" in text:
+        mantissa, _, exponent = text.partition("e")
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         text = f"{mantissa}e{int(exponent)}"
     return text.replace("-", _MINUS)
@@ -122,9 +125,13 @@ def view(array: np.ndarray) -> ArrayView:
     '1 at every entry'
     """
     array = np.asarray(array)
-    base = ArrayView(array.shape, str(array.dtype))
     if array.size == 0:
-        return base
+        return ArrayView(array.shape, _name_of(array.dtype))
+    few = array.size <= MOST_ROWS * MOST_COLUMNS and array.dtype.kind == "f" and array.itemsize <= 8
+    return _view_of_few(array) if few else _view_of_any(array)
+
+
+def _view_of_any(array: np.ndarray) -> ArrayView:
     first = array.flat[0]
     inexact = array.dtype.kind == "f"
     nans = int(np.count_nonzero(np.isnan(array))) if inexact else 0
@@ -134,8 +141,8 @@ def view(array: np.ndarray) -> ArrayView:
     )
     cells, tints = _cells(array)
     return ArrayView(
-        base.shape,
-        base.dtype,
+        array.shape,
+        _name_of(array.dtype),
         cells=cells,
         tints=tints,
         stats=_stats(array, nans + infs) if array.size > 1 else (),
@@ -147,6 +154,46 @@ def view(array: np.ndarray) -> ArrayView:
         scalar=float(first) if array.size == 1 else None,
         numbers=_frozen(array) if cells else None,
     )
+
+
+def _view_of_few(array: np.ndarray) -> ArrayView:
+    """The same for a few floats, as Python's own: a call of NumPy's takes longer than all of them."""
+    flat: list[float] = array.ravel().tolist()
+    first, sizes = flat[0], [abs(x) for x in flat]
+    nans = sum(map(math.isnan, flat))
+    infs = sum(map(math.isinf, flat))
+    same = flat.count(first) == len(flat) and not nans
+    if same and first == 0:  # zeros of both signs are not all the same
+        same = len({math.copysign(1, x) for x in flat}) == 1
+    columns = array.shape[-1] if array.ndim else 1
+    cells: tuple[tuple[str, ...], ...] = ()
+    tints: tuple[tuple[float, ...], ...] = ()
+    if len(flat) <= MOST_ROWS * columns and columns <= MOST_COLUMNS:
+        largest = max(filter(math.isfinite, sizes), default=0.0) if nans or infs else max(sizes)
+        digits = 6 if len(flat) == 1 else 4 if columns <= 4 else 3
+        starts = range(0, len(flat), columns)
+        texts, shares = [number(x, digits) for x in flat], [_tint(x, largest) for x in flat]
+        cells = tuple(tuple(texts[at : at + columns]) for at in starts)
+        tints = tuple(tuple(shares[at : at + columns]) for at in starts)
+    return ArrayView(
+        array.shape,
+        _name_of(array.dtype),
+        cells,
+        tints,
+        _stats(array, nans + infs) if len(flat) > 1 else (),
+        () if cells or same else bars(array),
+        number(first, 5) if same else None,
+        not any(flat),
+        nans,
+        infs,
+        scalar=first if len(flat) == 1 else None,
+        numbers=_frozen(array) if cells else None,
+    )
+
+
+@lru_cache(maxsize=32)
+def _name_of(dtype: np.dtype) -> str:
+    return str(dtype)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -184,9 +231,12 @@ def _stats(array: np.ndarray, odd: int) -> tuple[tuple[str, str], ...]:
     values = _finite(array) if odd else array.reshape(-1).astype(np.float64)
     if not values.size:
         return (("finite", "none"),)
+    low, high = float(values.min()), float(values.max())
+    if max(abs(low), abs(high)) < _EASY:
+        return named_stats(low, high, float(np.add.reduce(values)) / values.size, math.sqrt(values.dot(values)))
     with np.errstate(over="ignore", invalid="ignore"):  # the mean or the norm of what is finite need not be finite
         mean, norm = values.mean(), np.linalg.norm(values)
-    return named_stats(float(values.min()), float(values.max()), float(mean), float(norm))
+    return named_stats(low, high, float(mean), float(norm))
 
 
 def named_stats(low: float, high: float, mean: float, norm: float) -> tuple[tuple[str, str], ...]:

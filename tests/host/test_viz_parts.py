@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from netcl import expr as ex
 from netcl.errors import ArgumentError
 from netcl.ops.table import OPS
-from netcl.viz import palette, wording
+from netcl.viz import palette, values, wording
 from netcl.viz.names import find_names
 from netcl.viz.symbolic import tidy
 from netcl.viz.text import clean, isolate, shorten, width, xml
@@ -90,6 +90,23 @@ def test_arrays_by_size() -> None:
     assert view(np.ones((1000, 1000))).line() == "1 at every entry"
     assert view(np.zeros((0, 3))).line() == "empty (0, 3)"
     assert view(np.array(3.5)).line() == "3.5"
+
+
+_ODD = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-45, 1e38, 99999.6, 0.99999]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (8, 8), (2, 3, 4), (64,), (9, 1), (1, 9)], ids=str)
+def test_few_numbers_are_seen_as_many_are(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    draws = [rng.normal(size=shape), rng.choice(_ODD, shape), rng.choice([0.0, -0.0], shape), np.full(shape, np.nan),
+             np.full(shape, 2.5), rng.integers(-2, 3, shape)]  # fmt: skip
+    for drawn in draws:
+        with np.errstate(over="ignore"):
+            array = np.asarray(drawn, np.float64).astype(dtype)
+        few, many = values._view_of_few(array), values._view_of_any(array)
+        assert repr(few) == repr(many)
+        assert (few.numbers is None) == (many.numbers is None)
 
 
 def test_what_is_not_finite_has_a_badge() -> None:
