@@ -15,12 +15,13 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyopencl as cl
+from pyopencl.tools import PooledBuffer
 
 from netcl import crossover, pocl
 from netcl.errors import DeviceError
@@ -41,7 +42,7 @@ _enqueue = cl.enqueue_nd_range_kernel
 
 _AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 10 ms of work
 _AHEAD_OF_A_CORE = 1 << 23
-_PREPARED_KEPT = 1 << 14  # per thread; shapes that change at every step would otherwise pile up
+_READY_KEPT = 1 << 14  # shapes that change at every step would otherwise pile up
 _KINDS = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU", cl.device_type.ACCELERATOR: "ACCELERATOR"}
 
 
@@ -119,18 +120,24 @@ class Device:
         # Without it a GPU may divide to 2.5 units in the last place, and NumPy's results are not its own.
         rounds = first.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         self._rounding = " -cl-fp32-correctly-rounded-divide-sqrt" if self.kind == "GPU" and rounds else ""
-        self.lock = threading.RLock()  # re-entrant: a finaliser may launch work while this thread holds it
-        self._acquire, self._release = self.lock.acquire, self.lock.release
-        self._threads = threading.local()
+        self._make_lock()
+        self.take: Callable[[int], PooledBuffer] = self._take
+        """The pool's, at hand."""
+        self._kernels: dict[tuple[str, str, bool], cl.Kernel] = {}
+        self._ready: dict[Launch, list[Any]] = {}
         self._programs: dict[tuple[str, cl.Device], cl.Program] = {}
         self._ahead = 0
         self._mark: cl.Event | None = None
         self._pid = os.getpid()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget_kernels)
+            os.register_at_fork(after_in_child=self._after_fork)
 
     def __repr__(self) -> str:
         return f"<Device {self.index}: {self.name} ({self.kind}, {self.platform})>"
+
+    def _make_lock(self) -> None:
+        self.lock = threading.RLock()  # re-entrant: a finaliser may launch work while this thread holds it
+        self._gate = self.lock.acquire, self.lock.release
 
     @_once
     def context(self) -> cl.Context:
@@ -149,12 +156,19 @@ class Device:
         with self.lock:
             self.finish()
             before, self._queues, self._active = self._queues, queues, queues[0]
+            for ready in self._ready.values():
+                ready[4] = queues[ready[5]]
         return before
 
     @_once
     def pool(self) -> Pool:
         """The device's memory."""
-        return Pool(self._queues[0], self.name, self.lock)
+        pool = Pool(self._queues[0], self.name, self.lock)
+        self.take = pool.take
+        return pool
+
+    def _take(self, nbytes: int) -> PooledBuffer:
+        return self.pool.take(nbytes)
 
     @property
     def queue(self) -> cl.CommandQueue:
@@ -199,17 +213,15 @@ class Device:
         size is always the same, since PoCL compiles a kernel anew for every other one, so the kernel guards its tail.
         `exact` is for kernels that do not: the work-group is then the largest power of two that divides `size`.
         """
-        # Arguments are set on the kernel object, so two threads must not share one.
-        kernels = self._threads.__dict__.get("kernels")
         large = work >= self.crossover
         key = (program, name, large)
-        kernel = kernels.get(key) if kernels is not None else None
-        if kernel is None:
-            kernel = self._kernel(key, arg_types)
-        kernel.set_args(*args)
         local = math.gcd(size, self.local_size) if exact else self.local_size
         items = (size + local - 1) // local * local
-        with self.lock:
+        with self.lock:  # a kernel object holds its arguments: none is set between here and the launch
+            kernel = self._kernels.get(key)
+            if kernel is None:
+                kernel = self._kernels[key] = self._make_kernel(program, name, arg_types, large)
+            kernel.set_args(*args)
             event = cl.enqueue_nd_range_kernel(self._use(large), kernel, (items,), (local,))
             if large:
                 self._hold_back(event, work)
@@ -217,28 +229,28 @@ class Device:
 
     def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> cl.Event:
         """Enqueue a prepared launch on buffers and numbers; returns before it has run."""
-        if numbers:
-            prepared = self._prepared(launch)
-            if numbers != prepared[5] or 0 in numbers:  # 0 equals −0
-                prepared[0].set_args(*buffers, *numbers, *launch.statics)
-                prepared[5] = numbers
-                return self.start(launch, ())
         placed: list[Any] = []
         for buffer in buffers:
             placed += len(placed) // 2, buffer
-        return self.start(launch, tuple(placed))
+        if not numbers:
+            return self.start(launch, tuple(placed))
+        with self.lock:
+            ready = self._ready.get(launch) or self._prepare(launch)
+            if numbers != ready[6] or 0 in numbers:  # 0 equals −0
+                ready[0].set_args(*buffers, *numbers, *launch.statics)
+                ready[6] = numbers
+            return self.start(launch, tuple(placed))
 
     def start(self, launch: Launch, placed: tuple[Any, ...]) -> cl.Event:
         """Enqueue a prepared launch on its arguments' places and buffers, in turn: the way of every elementwise op."""
+        acquire, release = self._gate  # half the price of `with self.lock`
+        acquire()  # a kernel object holds its arguments: none is set between here and the launch
         try:
-            kernel, set_args, size, local, large, _ = self._threads.prepared[launch]
-        except (AttributeError, KeyError):
-            kernel, set_args, size, local, large, _ = self._prepared(launch)
-        if placed:
+            try:
+                kernel, set_args, size, local, queue, large, _ = self._ready[launch]
+            except KeyError:
+                kernel, set_args, size, local, queue, large, _ = self._prepare(launch)
             set_args(placed)
-        self._acquire()  # half the price of `with`
-        try:
-            queue = self._queues[large]
             if queue is not self._active:
                 self._cross(self._active)
                 self._active = queue
@@ -247,7 +259,7 @@ class Device:
                 self._hold_back(event, launch.work)
             return event
         finally:
-            self._release()
+            release()
 
     def _hold_back(self, event: cl.Event, work: int) -> None:
         """Keep the host from running far ahead of the device: what is enqueued can be neither interrupted nor left."""
@@ -257,14 +269,12 @@ class Device:
             if before is not None:
                 before.wait()  # not for `event`: the device always has work
 
-    def _prepared(self, launch: Launch) -> list[Any]:
-        """Return this thread's kernel object for one launch alone, on which the statics are set already.
+    def _prepare(self, launch: Launch) -> list[Any]:
+        """Return a kernel object for one launch alone, on which the statics are set already. Hold `lock`.
 
-        With it come what sets its buffers, the sizes, whether it is large work, and the numbers that are set on it.
+        With it come what sets its buffers, the sizes, the queue, whether that is the one for large work, and the
+        numbers that are set on it.
         """
-        prepared = self._threads.__dict__.setdefault("prepared", {})
-        if launch in prepared:
-            return prepared[launch]
         self._refuse_fork()
         large = launch.work >= self.crossover
         kernel: Any = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
@@ -277,18 +287,12 @@ class Device:
             items = self.large_local_size if large else self.local_size
             each = items * self.per_item if launch.several else items
             size, local = ((launch.size + each - 1) // each * items,), (items,)
-        if len(prepared) >= _PREPARED_KEPT:
-            prepared.clear()
+        if len(self._ready) >= _READY_KEPT:
+            self._ready.clear()
         # What pyopencl's own generated code calls; in one call it costs half of what `set_arg` does for each.
-        prepared[launch] = [kernel, kernel._set_arg_multi, size, local, large, None]
-        return prepared[launch]
-
-    def _kernel(self, key: tuple[str, str, bool], arg_types: tuple[Any, ...]) -> cl.Kernel:
-        self._refuse_fork()
-        program, name, large = key
-        kernel = self._make_kernel(program, name, arg_types, large)
-        self._threads.__dict__.setdefault("kernels", {})[key] = kernel
-        return kernel
+        ready = [kernel, kernel._set_arg_multi, size, local, self._queues[large], large, None]
+        self._ready[launch] = ready
+        return ready
 
     def _make_kernel(self, program: str, name: str, arg_types: tuple[Any, ...], large: bool) -> cl.Kernel:
         with self.lock:  # pyopencl generates Python code here, under a name that two threads may both think free
@@ -345,9 +349,13 @@ class Device:
             for queue in self._queues:
                 queue.finish()
 
-    def _forget_kernels(self) -> None:
-        # So that the next launch in a forked child comes past _refuse_fork, at no cost to launches elsewhere.
-        self._threads = threading.local()
+    def _after_fork(self) -> None:
+        # So that the next launch in a forked child comes past _refuse_fork, at no cost to launches elsewhere, and not
+        # before a lock that a thread of the parent held.
+        self._make_lock()
+        self.take: Callable[[int], PooledBuffer] = self._take
+        """The pool's, at hand."""
+        self._kernels, self._ready = {}, {}
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
