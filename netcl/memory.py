@@ -16,6 +16,9 @@ from pyopencl.tools import DeferredAllocator, ImmediateAllocator, MemoryPool, Po
 from netcl.errors import DeviceError
 from netcl.layout import room
 
+NO_ROOM = (cl.Error, TypeError)
+"""What `Pool.take` raises where there is no memory; TypeError is for 2⁶⁴ bytes and more."""
+
 
 @dataclass(frozen=True)
 class MemoryStats:

@@ -94,8 +94,9 @@ class Tape:
     def release(self) -> None:
         """Let the graph go: the nodes keep their values and gradients, and backward through them raises."""
         for node in [*self.nodes, *(node for root in self._roots for node in build_topo(root))]:
-            if node.grad_fn is not None:
-                node.grad_fn, node.parents, node.operands, node.attrs = released, [], (), None
+            if node.rule is not None:
+                node.rule, node.links, node.attrs = released, ([], ()), None
+                node.a = node.b = node.x = node.y = None
         self.nodes = []
         self._last = None
         self._roots.clear()
@@ -123,13 +124,14 @@ def pull_back(
         if g is None or rule is None or (ends and node in ends):
             continue
         if type(rule) is RowVJP:
-            parents = rule.parents(node.kept)
+            choose = rule.parents
+            parents = choose((node.a, node.b))
             if type(g) is Tensor and not create_graph:
-                contributions = rule.pull(g, node.kept)
+                contributions = rule.pull((g, node.x, node.y, node.value))
             else:
                 contributions = _ask(node, g, create_graph)
         else:
-            parents = node.kept[0]
+            parents = node.links[0]
             contributions = _ask(node, g, create_graph)
         if anomalies:
             anomaly.check_backward(node, g, contributions)
@@ -195,13 +197,13 @@ def _commit(grads: dict[Node, Any]) -> None:
     with _leaves:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
         for node, g in grads.items():
-            if node.grad_fn is None and node.grad is not None and g is not None:
+            if node.grad is not None and g is not None and node.rule is None:
                 grads[node] = node.grad + g
         for node, g in grads.items():
             if g is not None:
                 node.grad = g
                 node.pass_id = number
-            elif node.grad_fn is not None:  # this pass kept or sent nothing: one of an earlier pass must not stay
+            elif node.rule is not None:  # this pass kept or sent nothing: one of an earlier pass must not stay
                 node.grad = None
                 node.pass_id = 0
 
@@ -215,7 +217,12 @@ def build_topo(root: Node) -> list[Node]:
     found = [root]
     for node in found:  # which grows meanwhile
         rule = node.rule
-        for parent in rule.parents(node.kept) if type(rule) is RowVJP else node.kept[0]:
+        if type(rule) is RowVJP:
+            choose = rule.parents
+            parents = choose((node.a, node.b))
+        else:
+            parents = node.links[0]
+        for parent in parents:
             if parent not in seen:
                 seen.add(parent)
                 found.append(parent)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netcl.autograd.pullback import NO_ATTRS, RowPullback, released
+from netcl.autograd.pullback import RowPullback, released
 from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
@@ -16,38 +16,41 @@ from netcl.tensor import Tensor
 
 GradFn = Callable[[Tensor], list[Tensor | None]]
 
-_created = itertools.count(1)
-_new = object.__new__
+created = itertools.count(1)
+"""Where the `index` of each node comes from."""
 
 
 def next_index() -> int:
     """Return a number above those of all nodes so far, and below those of all to come."""
-    return next(_created)
+    return next(created)
 
 
 def _get_grad_fn(node: Node) -> GradFn | None:
-    rule, kept = node.rule, node.kept
-    return RowPullback(rule, kept[len(rule.case.layouts) :]) if type(rule) is RowVJP else rule
+    rule = node.rule
+    return RowPullback(rule, (node.x, node.y), node.value) if type(rule) is RowVJP else rule
 
 
 def _set_grad_fn(node: Node, grad_fn: GradFn | None) -> None:
-    node.rule, node.kept = grad_fn, (node.parents, node.operands)
+    node.links = node.parents, node.operands
+    node.rule = grad_fn
 
 
 def _get_parents(node: Node) -> list[Node]:
-    return list(node.rule.parents(node.kept)) if type(node.rule) is RowVJP else node.kept[0]
+    return list(node.rule.parents((node.a, node.b))) if type(node.rule) is RowVJP else node.links[0]
 
 
 def _set_parents(node: Node, parents: list[Node]) -> None:
-    node.rule, node.kept = node.grad_fn, (parents, node.operands)
+    node.links = parents, node.operands
+    node.rule = node.grad_fn
 
 
 def _get_operands(node: Node) -> tuple[Any, ...]:
-    return node.kept[: len(node.rule.case.layouts)] if type(node.rule) is RowVJP else node.kept[1]
+    return (node.a, node.b)[: len(node.rule.row.args)] if type(node.rule) is RowVJP else node.links[1]
 
 
 def _set_operands(node: Node, operands: tuple[Any, ...]) -> None:
-    node.rule, node.kept = node.grad_fn, (node.parents, operands)
+    node.links = node.parents, operands
+    node.rule = node.grad_fn
 
 
 _grad_fn: Any = property(_get_grad_fn, _set_grad_fn)
@@ -66,12 +69,13 @@ class Node(Wrapped):
     """
 
     # Each object of a node's own is one more for the collector to visit, in every pass that it makes over a graph. So
-    # the node of an elementwise op has one tuple, `kept`: its operands, their values, and the result. `rule` is then
-    # the RowVJP that all nodes of the same op and layouts share, and the three fields that are properties are worked
-    # out when they are asked for. For every other node `rule` is the grad_fn, and `kept` the parents and the operands.
+    # the node of an elementwise op has none but its value: its operands are `a` and `b` (None if it has one alone),
+    # their values `x` and `y`, and its `rule` is the RowVJP that all nodes of the same op and layouts share. The three
+    # fields that are properties are then worked out when they are asked for. For every other node `rule` is the
+    # grad_fn, and `links` holds the parents and the operands.
     __slots__ = (
-        "attrs", "creation_trace", "grad", "index", "kept", "level", "name", "op_name", "pass_id", "requires_grad",
-        "rule", "scope", "site", "value",
+        "a", "attrs", "b", "creation_trace", "grad", "index", "level", "links", "name", "op_name", "pass_id",
+        "requires_grad", "rule", "scope", "site", "value", "x", "y",
     )  # fmt: skip
 
     value: Tensor
@@ -99,7 +103,7 @@ class Node(Wrapped):
     ) -> None:  # fmt: skip
         self.value = value
         self.rule: Any = grad_fn
-        self.kept: Any = ([] if parents is None else parents, operands)
+        self.links: Any = ([] if parents is None else parents, operands)
         self.grad = grad
         self.requires_grad = requires_grad
         self.op_name = op_name
@@ -108,7 +112,7 @@ class Node(Wrapped):
         self.attrs = attrs
         self.site = site
         self.scope = scope
-        self.index = next(_created) if index is None else index
+        self.index = next(created) if index is None else index
         self.pass_id = pass_id
         self.level = level
 
@@ -138,23 +142,3 @@ class Node(Wrapped):
     def __repr__(self) -> str:
         name = f" {self.name!r}" if self.name else ""
         return f"<Node{name} {self.op_name or 'leaf'} {self.shape} {self.dtype}>"
-
-
-def row_node(value: Tensor, rule: RowVJP, kept: tuple[Any, ...], name: str, site: Site | None, scope: Any) -> Node:
-    """Return the node of an elementwise op; `kept` has its operands, their values, and the result."""
-    node = _new(Node)  # half the price of the fourteen arguments above
-    node.value = value
-    node.rule = rule
-    node.kept = kept
-    node.grad = None
-    node.requires_grad = True
-    node.op_name = name
-    node.creation_trace = None
-    node.name = None
-    node.attrs = NO_ATTRS
-    node.site = site
-    node.scope = scope
-    node.index = next(_created)
-    node.pass_id = 0
-    node.level = 0
-    return node

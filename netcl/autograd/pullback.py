@@ -41,7 +41,7 @@ class OpPullback:
         if not self.plain or type(g) is not Tensor:
             return self._by_ops(g, self.out, self.saved)
         if isinstance(op, Row):
-            return row_vjp(op, self.saved, self.wanted).pull(g, (*self.saved, self.out))
+            return row_vjp(op, self.saved, self.wanted).pull((g, *self.saved, self.out))
         return self._by_rules(g, self.out, self.saved)
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:
@@ -74,19 +74,17 @@ class OpPullback:
 
 
 class RowPullback(OpPullback):
-    """That of a row on tensors and numbers: its kernel is chosen by the layouts alone, which `vjp` stands for.
+    """That of a row on tensors and numbers: its kernel is chosen by the layouts alone, which `vjp` stands for."""
 
-    `kept` has the operands' values, and the result.
-    """
-
-    __slots__ = ("kept", "vjp")
+    __slots__ = ("vjp",)
 
     attrs = NO_ATTRS  # type: ignore[assignment]  # what all have in common stands in the class
     plain = True  # type: ignore[assignment]
 
-    def __init__(self, vjp: RowVJP, kept: tuple[Any, ...]) -> None:
+    def __init__(self, vjp: RowVJP, saved: Sequence[Any], out: Tensor) -> None:
         self.vjp = vjp
-        self.kept = kept
+        self.saved = saved[: len(vjp.row.args)]
+        self.out = out
 
     @property
     def op(self) -> Row:  # type: ignore[override]
@@ -94,22 +92,12 @@ class RowPullback(OpPullback):
         return self.vjp.row
 
     @property
-    def saved(self) -> tuple[Any, ...]:  # type: ignore[override]
-        """The operands' values."""
-        return self.kept[:-1]
-
-    @property
-    def out(self) -> Tensor:  # type: ignore[override]
-        """The result."""
-        return self.kept[-1]
-
-    @property
     def wanted(self) -> tuple[int, ...]:  # type: ignore[override]
         """Which operands are parents."""
         return self.vjp.wanted
 
     def __call__(self, g: Any) -> list[Any]:
-        return self.vjp.pull(g, self.kept) if type(g) is Tensor else self._by_ops(g, self.out, self.saved)
+        return self.vjp.pull((g, *self.saved, self.out)) if type(g) is Tensor else self._by_ops(g, self.out, self.saved)
 
 
 def _typed(g: Any, operand: Any) -> Any:

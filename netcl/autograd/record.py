@@ -11,8 +11,8 @@ from netcl.autograd import anomaly
 from netcl.autograd.dual import Dual
 from netcl.autograd.engine import Tape
 from netcl.autograd.modes import modes
-from netcl.autograd.node import Node, row_node
-from netcl.autograd.pullback import NO_ATTRS, CustomPullback, OpPullback
+from netcl.autograd.node import Node
+from netcl.autograd.pullback import NO_ATTRS, CustomPullback, OpPullback, RowPullback
 from netcl.autograd.push import push, push_custom
 from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
@@ -98,12 +98,14 @@ def record_row(row: Row, args: tuple[Any, ...]) -> Any:
         if mode["anomaly"]:
             anomaly.check_forward(row.name, out, values, here())
         return out
-    site = here(2)
-    vjp = case.vjps.get(wanted) or case.vjp(wanted)
-    node = row_node(out, vjp, (*args, *values, out), row.name, site, mode["scope"])
-    if mode["anomaly"]:
-        node.creation_trace = anomaly.stack()
-        anomaly.check_forward(row.name, out, args, site)
+    vjp = case.vjp(wanted)
+    if len(args) > 2 or mode["anomaly"]:
+        parents = [args[i] for i in vjp.wanted]
+        return make_node(out, RowPullback(vjp, values, out), parents, row.name, args, NO_ATTRS)
+    node = Node(out, op_name=row.name, attrs=NO_ATTRS, site=here(2), scope=mode["scope"])
+    node.rule = vjp
+    node.a, node.b = args if len(args) == 2 else (*args, None)
+    node.x, node.y = values if len(args) == 2 else (*values, None)
     if mode["tapes"]:
         mode["tapes"][-1].nodes.append(node)
     return node

@@ -11,9 +11,9 @@ from netcl import notebook
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _inside: dict[str, bool] = {}  # file name -> whether it is part of netcl
-# One Site for each place, however often a loop comes by: objects of one node less for the collector. By the code's id,
-# since hashing code is slow; its sites keep it alive, so that no other gets that id.
-_sites: dict[int, dict[int, Site]] = {}
+sites: dict[int, dict[int, Site]] = {}
+"""One Site for each place, however often a loop comes by: objects of one node less for the collector. By the code's id,
+since hashing code is slow (its sites keep it alive, so that no other gets that id), and by instruction."""
 _CODES_KEPT = 4096
 
 
@@ -65,8 +65,8 @@ def here(depth: int = 1) -> Site | None:
     True
     """
     frame = sys._getframe(depth)
-    sites = _sites.get(id(frame.f_code))
-    if sites is not None and (site := sites.get(frame.f_lasti)) is not None:
+    known = sites.get(id(frame.f_code))
+    if known is not None and (site := known.get(frame.f_lasti)) is not None:
         return site
     while frame is not None:
         name = frame.f_code.co_filename
@@ -80,9 +80,9 @@ def here(depth: int = 1) -> Site | None:
 
 
 def _keep(site: Site) -> Site:
-    if len(_sites) >= _CODES_KEPT:
-        _sites.clear()
-    return _sites.setdefault(id(site.code), {}).setdefault(site.instruction, site)
+    if len(sites) >= _CODES_KEPT:
+        sites.clear()
+    return sites.setdefault(id(site.code), {}).setdefault(site.instruction, site)
 
 
 def is_inside(filename: str) -> bool:

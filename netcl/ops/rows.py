@@ -20,6 +20,7 @@ from netcl.device import Device, Launch
 from netcl.errors import ArgumentError, DeviceError, DTypeError
 from netcl.kernels import Formula, Plan, prepare
 from netcl.layout import Layout, Shape
+from netcl.memory import NO_ROOM
 from netcl.ops.dtypes import BOOL, FLOAT64, common
 from netcl.ops.table import OPS, Op
 from netcl.tensor import Tensor, check_dtype
@@ -75,7 +76,7 @@ class Case:
         self.literals = tuple((a, x) for a, x in zip(row.args, operands, strict=True) if is_literal(row, x))
         self.plan = prepare(_forward(row, self.literals), self.layouts, self.out, work)
         self.ordinary = self.out.size > 0 and not self.widens and not self.plan.numeric
-        self.vjps: dict[int, RowVJP] = {}
+        self.vjps: list[RowVJP | None] = [None] * (1 << len(operands))  # by what is wanted
 
     def run(self, device: Device, operands: Sequence[Tensor | int | float], buffers: list[PooledBuffer]) -> Tensor:
         """Launch the forward kernel. `buffers` are those of the tensors among the operands, in their order."""
@@ -89,7 +90,7 @@ class Case:
 
     def vjp(self, wanted: int) -> RowVJP:
         """Return the pullback to the operands whose bits are set in `wanted` (1 is the first)."""
-        found = self.vjps.get(wanted)
+        found = self.vjps[wanted]
         if found is None:
             found = self.vjps[wanted] = RowVJP(self, tuple(i for i in range(len(self.layouts)) if wanted >> i & 1))
         return found
@@ -221,18 +222,22 @@ class RowVJP:
         # What most steps come down to, by the cotangent's layout: a launch on one or two tensors, with one result.
         self.shortest: dict[Layout, tuple[Launch, Layout, int, int | None]] = {}
 
-    def pull(self, g: Tensor, kept: Sequence[Any]) -> list[Any]:
-        """Return one cotangent per wanted operand; `kept` ends with the operands' values and the result."""
+    def pull(self, given: Sequence[Any]) -> list[Any]:
+        """Return one cotangent per wanted operand; given are the result's, the operands' values, and the result."""
+        g: Tensor = given[0]
         shortest = self.shortest.get(g.layout)
         if shortest is not None:
             launch, layout, i, j = shortest
             device = g.device
-            buffer = device.pool.allocate(layout.nbytes)
-            one = kept[i] if i else g
+            try:
+                take = device.take
+                buffer = take(layout.room)
+            except NO_ROOM:
+                buffer = device.pool.allocate(layout.nbytes)  # which says so
             if j is None:
-                device.start(launch, (0, buffer, 1, one.buffer))
+                device.start(launch, (0, buffer, 1, given[i].buffer))
             else:
-                device.start(launch, (0, buffer, 1, one.buffer, 2, (kept[j] if j else g).buffer))
+                device.start(launch, (0, buffer, 1, given[i].buffer, 2, given[j].buffer))
             return [Tensor(layout, buffer, device)]
         steps = self.plans.get(g.layout)
         if steps is None:
@@ -248,7 +253,7 @@ class RowVJP:
         # An operand that only chooses gets none.
         results: list[Any] = [g if self.row.args[i] in self.row.partials else None for i in self.wanted]
         for step in steps:
-            step.run(g, kept, results)
+            step.run(given, results)
         return results
 
     def _steps(self, g: Layout) -> list[_Step]:
@@ -272,15 +277,15 @@ class RowVJP:
             return _Step(None, out, (), places, stretched)
         formula = _formula(self.row, tuple(self.wanted[place] for place in places), self.case.literals)
         given = {"g": layouts[-2], "out": out} | {name: layouts[i] for i, name in enumerate(names)}
-        ends = {"g": 0, "out": -1} | {name: i - len(names) - 1 for i, name in enumerate(names)}
-        sources = tuple(ends[name] for name in formula.variables)
+        numbers = {"g": 0, "out": -1} | {name: i for i, name in enumerate(names, 1)}
+        sources = tuple(numbers[name] for name in formula.variables)
         layout = lay.contiguous(out.shape, dtype)
         plan = prepare(formula, [given[name] for name in formula.variables], layout, out.dtype)
         return _Step(plan, layout, sources, places, stretched)
 
 
 class _Step(NamedTuple):
-    """One launch of a pullback: what it computes for which places, from g (0) or what is kept, counted from its end."""
+    """One launch of a pullback: what it computes for which places, from which of g, the operands and the result."""
 
     plan: Plan | None  # None: the cotangent itself is the result
     layout: Layout
@@ -288,24 +293,22 @@ class _Step(NamedTuple):
     places: list[int]
     stretched: list[tuple[int, Shape]]  # the places where a sum over stretched axes follows
 
-    def run(self, g: Tensor, kept: Sequence[Any], results: list[Any]) -> None:
+    def run(self, given: Sequence[Any], results: list[Any]) -> None:
         """Put the cotangents into their places among the results."""
         plan, layout, sources, places, stretched = self
         if plan is not None:
-            device = g.device
+            device = given[0].device
             buffers = []
             for place in places:
                 buffer = device.pool.allocate(layout.nbytes)
                 buffers.append(buffer)
                 results[place] = Tensor(layout, buffer, device)
-            given = []
-            for i in sources:
-                x = kept[i] if i else g
-                given.append(x)
+            chosen = [given[i] for i in sources]
+            for x in chosen:
                 if type(x) is Tensor:
                     buffers.append(x.buffer)
             if layout.size:
-                device.run(plan.launch, buffers, plan.numbers(given) if plan.numeric else ())
+                device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
         for place, shape in stretched:
             results[place] = unbroadcast(results[place], shape)
 
