@@ -77,6 +77,7 @@ class ArrayView:
         return line if len(line) <= room + 2 or not self.stats else " ".join(self.stats[-1])
 
 
+@lru_cache(maxsize=1024)
 def shape_text(shape: tuple[int, ...]) -> str:
     """A shape as Python writes it.
 

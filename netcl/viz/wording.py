@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,16 @@ def partial(op: Op, arg: str, operands: Sequence[Expr], out: Expr) -> Expr | Non
     found = op.partials.get(arg)
     if found is None or len(op.args) != len(operands):
         return None
-    e = ex.simplify(ex.substitute(found, dict(zip(op.args, operands, strict=True)) | {"out": out}))
+    names = dict(zip(op.args, operands, strict=True)) | {"out": out}
+    # Names that differ leave nothing to simplify but what the table's own row has.
+    named = all(isinstance(e, Var) for e in names.values()) and len(set(names.values())) == len(names)
+    e = ex.substitute(_simplified(found), names) if named else ex.simplify(ex.substitute(found, names))
     return tidy(e) or e
+
+
+@lru_cache(maxsize=512)
+def _simplified(e: Expr) -> Expr:
+    return ex.simplify(e)
 
 
 def structural_rule(
