@@ -137,6 +137,9 @@ def pull_back(
             anomaly.check_backward(node, g, contributions)
         if not retain:
             cotangents[node] = None
+        if len(parents) == 1 and cotangents[parents[0]] is None:  # most nodes: what follows without a loop
+            cotangents[parents[0]] = contributions[0]
+            continue
         for parent, contribution in zip(parents, contributions):  # noqa: B905 - counted where they were made
             if contribution is None:
                 continue

@@ -219,8 +219,9 @@ class RowVJP:
         first = wanted[0] if wanted else 0
         self.parents = itemgetter(*wanted) if len(wanted) > 1 else itemgetter(slice(first, first + 1))
         self.plans: dict[Layout, list[_Step]] = {}
-        # What most steps come down to, by the cotangent's layout: a launch on one or two tensors, with one result.
-        self.shortest: dict[Layout, tuple[Launch, Layout, int, int | None]] = {}
+        # What most steps come down to, by the cotangent's layout: a launch on one or two tensors, with one result. Or
+        # none at all: so many parents get the cotangent itself.
+        self.shortest: dict[Layout, tuple[Launch | None, Layout, int, int | None]] = {}
 
     def pull(self, given: Sequence[Any]) -> list[Any]:
         """Return one cotangent per wanted operand; given are the result's, the operands' values, and the result."""
@@ -228,6 +229,8 @@ class RowVJP:
         shortest = self.shortest.get(g.layout)
         if shortest is not None:
             launch, layout, i, j = shortest
+            if launch is None:
+                return [g] * i
             device = g.device
             try:
                 take = device.take
@@ -245,7 +248,9 @@ class RowVJP:
                 self.plans.clear()
                 self.shortest.clear()
             steps = self.plans[g.layout] = self._steps(g.layout)
-            if len(steps) == len(self.wanted) == 1:
+            if not steps and all(self.row.args[i] in self.row.partials for i in self.wanted):
+                self.shortest[g.layout] = None, g.layout, len(self.wanted), None
+            elif len(steps) == len(self.wanted) == 1:
                 plan, layout, sources, _, stretched = steps[0]
                 simple = layout.size > 0 and not stretched and 1 <= len(sources) <= 2
                 if simple and plan is not None and not plan.numeric:

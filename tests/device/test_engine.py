@@ -125,6 +125,45 @@ def test_parents_are_nodes_alone_and_operands_are_all_arguments() -> None:
     assert host(x.grad) == [3, 4]
 
 
+def test_what_an_operators_node_works_out_is_as_good_as_what_another_stores(on_device: Device) -> None:
+    """It stores no grad_fn, parents and operands; each can be read, and set without losing the others."""
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 5.0])
+    y, g = x * w, ag.tensor([10.0, 20.0])
+    assert [c.to_host().tolist() for c in y.grad_fn(g)] == [[30, 100], [10, 40]]
+    assert y.parents == [x, w] and y.operands == (x, w)
+    assert (-x).parents == [x] and (-x).operands == (x,)
+
+    twin = dataclasses.replace(y, name="twin")
+    assert (twin.parents, twin.operands, twin.op_name, twin.index) == ([x, w], (x, w), "mul", y.index)
+    twin.backward(g)
+    assert host(x.grad) == [30, 100] and host(w.grad) == [10, 40]
+
+    y.operands = (w, x)
+    assert y.parents == [x, w] and y.operands == (w, x) and [host(c) for c in y.grad_fn(g)] == [[30, 100], [10, 40]]
+    y.grad_fn = lambda g: [g * 2.0, g * 3.0]
+    assert y.parents == [x, w] and y.operands == (w, x)
+    y.parents = [w, x]
+    x.zero_grad(), w.zero_grad()
+    y.backward(g)
+    assert host(w.grad) == [20, 40] and host(x.grad) == [30, 60]
+    for change in ("grad_fn", "parents"):
+        z = x * w
+        setattr(z, change, getattr(z, change))
+        x.zero_grad(), w.zero_grad()
+        z.backward(g)
+        assert host(x.grad) == [30, 100] and z.operands == (x, w)
+
+
+def test_a_pullback_that_is_kept_is_that_of_the_values_at_the_time(on_device: Device) -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    pullback = y.grad_fn
+    x.value = ag.tensor([50.0, 60.0])
+    y.backward(ag.tensor([1.0, 1.0]))
+    assert host(x.grad) == [2, 4]
+    assert [host(c) for c in pullback(ag.tensor([1.0, 1.0]))] == [[1, 2], [1, 2]]
+
+
 def test_a_node_that_stands_twice_among_the_operands_is_two_parents() -> None:
     x = leaf([3.0])
     y = x * x

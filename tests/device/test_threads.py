@@ -124,7 +124,7 @@ def test_a_device_may_be_used_for_the_first_time_by_many_threads_at_once(on_devi
 
 
 FORKED = """
-import os, sys
+import os, sys, threading
 import numpy as np
 import netcl as nc
 from netcl import autograd as ag
@@ -133,8 +133,21 @@ nc.use_device(int(sys.argv[1]))
 x = ag.tensor(np.ones(int(sys.argv[2]), np.float32), requires_grad=True)
 (x * 2.0).sum().backward()
 assert x.grad.to_host().tolist() == [2.0] * x.size
+held, forked = threading.Event(), threading.Event()
+
+def hold():  # as a launch does, in a thread that the child will not have
+    with x.device.lock:
+        held.set()
+        forked.wait()
+
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait()
 child = os.fork()
-if child == 0:
+if child:
+    forked.set()
+    holder.join()
+else:
     attempts = {
         "new": lambda: ag.tensor([1.0]), "op": lambda: x * 2.0, "other op": lambda: x.exp(), "read": x.to_host,
         "fill": lambda: nc.zeros(3), "backward": lambda: (x * 2.0).sum().backward(), "devices": nc.devices,
