@@ -20,8 +20,8 @@ from netcl.errors import DeviceError
 
 __all__ = ["CROSSOVER", "VARIABLE", "choose", "find", "keep", "kept", "key_of", "pinned"]
 
-CROSSOVER = 1 << 15
-"""Work (elements touched) from which `pthread` is used where nothing was measured."""
+CROSSOVER = 1 << 17
+"""Work (elements touched) from which `pthread` is used where nothing was measured: between tanh's and an addition's."""
 
 VARIABLE = "NETCL_CROSSOVER"
 """The environment variable that pins it."""

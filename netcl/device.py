@@ -40,6 +40,7 @@ T = TypeVar("T")
 _POCL_DRIVER = re.compile("^(basic|pthread|cpu-minimal|cpu)-")  # before the CPU's name
 _enqueue = cl.enqueue_nd_range_kernel
 
+_LARGE = 1 << 15  # elements, from which a CPU with one queue has large groups too
 _AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 10 ms of work
 _AHEAD_OF_A_CORE = 1 << 23
 _READY_KEPT = 1 << 14  # shapes that change at every step would otherwise pile up
@@ -111,7 +112,7 @@ class Device:
         self.has_fp64 = "cl_khr_fp64" in first.extensions
         # Work (elements touched) from which the second queue is used. A launch that is prepared keeps its queue.
         key = crossover.key_of(self.name, first.driver_version)
-        self.crossover = crossover.find(key) if len(self.cl_devices) > 1 else crossover.CROSSOVER
+        self.crossover = crossover.find(key) if len(self.cl_devices) > 1 else _LARGE
         self.local_size = min(64 if self.kind == "CPU" else 256, first.max_work_group_size)
         # A CPU takes its groups one by one, at some 30 ns each; the queue for large work has kernels of its own anyway.
         self.large_local_size = min(LARGEST_GROUP, first.max_work_group_size) if self.kind == "CPU" else self.local_size

@@ -17,7 +17,6 @@ import pytest
 import netcl as nc
 from netcl import autograd as ag
 from netcl.calibrate import measure
-from netcl.crossover import CROSSOVER
 from netcl.device import Device
 from netcl.platforms import use_device
 
@@ -192,7 +191,11 @@ def test_a_device_takes_the_crossover_that_is_pinned(on_device: Device, monkeypa
 
 def test_a_device_with_one_queue_has_no_crossover_to_find(on_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NETCL_CROSSOVER", "100")
-    assert Device(on_device.cl_devices[:1], on_device.index).crossover == CROSSOVER
+    alone = Device(on_device.cl_devices[:1], on_device.index)
+    assert alone.crossover != 100
+    with use_device(alone):
+        assert (nc.ones(2 * alone.crossover) * 2.0).sum().item() == 4 * alone.crossover
+        assert alone.queue == alone._queues[0] == alone._queues[1]
     assert measure(Device(on_device.cl_devices[:1], on_device.index)) is None
 
 
