@@ -42,6 +42,8 @@ class OpPullback:
             return self._by_ops(g, self.out, self.saved)
         if isinstance(op, Row):
             return row_vjp(op, self.saved, self.wanted).pull((g, *self.saved, self.out))
+        if op.joint is not None and (found := op.joint(self.wanted, g, *self.saved)) is not None:
+            return found
         return self._by_rules(g, self.out, self.saved)
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:

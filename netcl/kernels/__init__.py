@@ -4,6 +4,7 @@ A kernel here reads operands that have a `layout` (netcl.layout) and a `buffer`,
 tensors or graphs.
 """
 
+from netcl.kernels.affine import affine_vjp
 from netcl.kernels.elementwise import Formula, Plan, evaluate, prepare
 from netcl.kernels.lists import evaluate_lists
 from netcl.kernels.matmul import matmul
@@ -12,5 +13,6 @@ from netcl.kernels.reduce import REDUCTIONS, reduce
 from netcl.kernels.scan import scan
 
 __all__ = [
-    "REDUCTIONS", "Formula", "Plan", "evaluate", "evaluate_lists", "matmul", "prepare", "random", "reduce", "scan",
+    "REDUCTIONS", "Formula", "Plan", "affine_vjp", "evaluate", "evaluate_lists", "matmul", "prepare", "random",
+    "reduce", "scan",
 ]  # fmt: skip

@@ -11,7 +11,9 @@ operand ends. It computes some elements once more, and writes those that are its
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +39,7 @@ class Axis(NamedTuple):
 class Contraction(NamedTuple):
     """out[batch, row, column] = sum over k of a[batch, row, k] b[batch, k, column].
 
-    B and the result have no gaps along their columns; `rows` has no step in B. `offsets` are the places of the first
+    The result has no gaps along its columns; `rows` has no step in B. `offsets` are the places of the first
     elements of A and B. A packed operand lies in panels, as panels.py writes them: there the step of `rows` is from
     panel to panel of A, and `panel_b` that of B.
     """
@@ -52,6 +54,8 @@ class Contraction(NamedTuple):
     panel_b: int | None = None
     biased: bool = False
     """Whether a number for each column, in a buffer of their own, is added to the sums."""
+    across_b: int = 1
+    """Elements from column to column of B; where it is not 1, they are read one by one."""
 
     @property
     def work(self) -> int:
@@ -69,11 +73,42 @@ def tile_of(device: Device, dtype: np.dtype, rows: int, columns: int) -> tuple[i
     return height, tile.vectors, tile.width
 
 
+class Part(NamedTuple):
+    """A prepared contraction: the C of a work-item at (gx, gy, gz) of a grid that is `deep` wide, what it takes, and
+    the values of what of that are no buffers."""
+
+    buffers: tuple[str, ...]
+    numbers: tuple[str, ...]
+    body: str
+    statics: tuple[int, ...]
+    grid: tuple[int, int, int]
+    work: int
+
+
 def contract(device: Device, contraction: Contraction, band: int) -> Launch:
     """Prepare a contraction; its buffers are those of the result, of A, of B, and of the biases if it has them.
 
     Tiles are computed column by column, within bands of up to `band` tiles below each other.
     """
+    part = prepare(device, contraction, band)
+    source = _source(contraction.dtype, part.buffers, part.numbers, part.body)
+    arg_types = (None,) * len(part.buffers)
+    return Launch(source, "contract", arg_types, part.statics, math.prod(part.grid), part.work, grid=part.grid)
+
+
+def together(dtype: np.dtype, parts: Sequence[Part]) -> Launch:
+    """Prepare a launch that runs several parts which do not need each other; its buffers are theirs, in their order."""
+    ends = tuple(accumulate(math.prod(part.grid) for part in parts))
+    grids = tuple(length for part in parts for length in part.grid[:2])
+    statics = (*ends, *grids, *(number for part in parts for number in part.statics))
+    source = _source_together(dtype, tuple((part.buffers, part.numbers, part.body) for part in parts))
+    arg_types = (None,) * sum(len(part.buffers) for part in parts)
+    work = sum(part.work for part in parts)
+    return Launch(source, "together", arg_types, statics, ends[-1], work, grid=ends[-1:])
+
+
+def prepare(device: Device, contraction: Contraction, band: int) -> Part:
+    """Choose the tile, and write what computes one."""
     c = contraction
     height, vectors, width = tile_of(device, c.dtype, c.rows.length, c.columns)
     tall, broad = -(-c.rows.length // height), -(-c.columns // (vectors * width))
@@ -87,24 +122,66 @@ def contract(device: Device, contraction: Contraction, band: int) -> Launch:
     ]
     unrolled = c.inner[-1].length if len(c.inner) > 1 and c.inner[-1].length <= _UNROLLED else 0
     statics = (
-        c.rows.length, c.columns, tall, bands, *c.offsets, c.rows.a, c.rows.out, c.panel_b or 0,
+        c.rows.length, c.columns, tall, bands, *c.offsets, c.rows.a, c.rows.out, c.panel_b or 0, c.across_b,
         *(axis.length for axis in c.inner), *steps[-1], *(number for turn in turns for number in turn),
         *(axis.length for axis in c.batch[1:]), *(axis[i] for i in (1, 2, 3) for axis in c.batch),
     )  # fmt: skip
-    source = _source(
-        c.dtype,
-        height,
-        vectors,
-        width,
-        c.packed_a,
-        c.panel_b is not None,
-        len(c.batch),
-        len(c.inner),
-        unrolled,
-        c.biased,
+    numbers, body = _body(
+        c.dtype, height, vectors, width, c.packed_a, c.panel_b is not None, len(c.batch), len(c.inner), unrolled,
+        c.biased, c.across_b != 1,
+    )  # fmt: skip
+    buffers = ("out", "a", "b", "bias") if c.biased else ("out", "a", "b")
+    return Part(buffers, numbers, body, statics, (-(-tall // bands), broad, bands * count), c.work)
+
+
+@lru_cache(maxsize=64)
+def _source(dtype: np.dtype, buffers: tuple[str, ...], numbers: tuple[str, ...], body: str) -> str:
+    return f"""{preamble([dtype], contract=True)}
+__kernel void contract({_parameters(dtype, buffers, numbers)})
+{{
+    const long gx = get_global_id(0), gy = get_global_id(1), gz = get_global_id(2), deep = get_global_size(0);
+    {body}
+}}
+"""
+
+
+@lru_cache(maxsize=64)
+def _source_together(dtype: np.dtype, parts: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...]) -> str:
+    own = [
+        (tuple(f"{name}_{i}" for name in buffers), tuple(f"{name}_{i}" for name in numbers))
+        for i, (buffers, numbers, _) in enumerate(parts)
+    ]
+    functions = "".join(
+        f"""
+void part{i}(const long gx, const long gy, const long gz, const long deep, {_parameters(dtype, buffers, numbers)})
+{{
+    {body}
+}}
+"""
+        for i, (buffers, numbers, body) in enumerate(parts)
     )
-    grid = (-(-tall // bands), broad, bands * count)
-    return Launch(source, "contract", (None,) * (3 + c.biased), statics, math.prod(grid), c.work, grid=grid)
+    calls = " else ".join(
+        f"if (i < end{i}) {{ const long at = i - {f'end{i - 1}' if i else '0'}; part{i}(at % deep{i}, "
+        f"at / deep{i} % broad{i}, at / deep{i} / broad{i}, deep{i}, {', '.join(buffers + numbers)}); }}"
+        for i, (buffers, numbers) in enumerate(own)
+    )
+    count = range(len(parts))
+    grids = [*(f"end{i}" for i in count), *(f"{name}{i}" for i in count for name in ("deep", "broad"))]
+    named = (*grids, *(name for _, numbers in own for name in numbers))
+    return f"""{preamble([dtype], contract=True)}{functions}
+__kernel void together({_parameters(dtype, tuple(name for buffers, _ in own for name in buffers), named)})
+{{
+    const long i = get_global_id(0);
+    {calls}
+}}
+"""
+
+
+def _parameters(dtype: np.dtype, buffers: tuple[str, ...], numbers: tuple[str, ...]) -> str:
+    """Declare what a kernel takes: buffers whose names begin with out are written."""
+    t = ctype(dtype)
+    declared = [f"__global {'' if name.startswith('out') else 'const '}{t}* {name}" for name in buffers]
+    return ", ".join([*declared, *(f"const long {name}" for name in numbers)])
 
 
 def loose_vector(t: str, width: int) -> str:
@@ -118,23 +195,29 @@ def vector_type(t: str, width: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _source(
+def _body(
     dtype: np.dtype, height: int, vectors: int, width: int, packed_a: bool, packed_b: bool, rank: int, depth: int,
-    unrolled: int, biased: bool,
-) -> str:  # fmt: skip
+    unrolled: int, biased: bool, apart: bool,
+) -> tuple[tuple[str, ...], str]:  # fmt: skip
+    """Write what computes a tile; return the names of the numbers that it takes, too."""
     t, side, vector = ctype(dtype), vectors * width, vector_type(ctype(dtype), width)
     rows, across = range(height), range(vectors)
     lengths, a_steps, b_steps, out_steps = (
         [f"{name}{axis}" for axis in range(rank)] for name in ("d", "as", "bs", "os")
     )
     names = [
-        *"rows columns tall bands ao bo ai oi panel".split(), *(f"n{level}" for level in range(depth)), "ak", "bk",
+        *"rows columns tall bands ao bo ai oi panel bj".split(), *(f"n{level}" for level in range(depth)), "ak", "bk",
         *(f"{name}{level}" for level in range(depth - 1) for name in ("at", "bt")),
         *lengths[1:], *a_steps, *b_steps, *out_steps,
     ]  # fmt: skip
     zeros = " ".join(f"{vector} c{r}_{v} = 0;" for r in rows for v in across)
     loaded = vector if packed_b else "loose"
-    loads = " ".join(f"const {vector} b{v} = *(__global const {loaded}*)(right + {v * width});" for v in across)
+    loads = " ".join(
+        f"const {vector} b{v} = ({vector})({', '.join(f'right[{v * width + i} * bj]' for i in range(width))});"
+        if apart
+        else f"const {vector} b{v} = *(__global const {loaded}*)(right + {v * width});"
+        for v in across
+    )
     # `c + a * b` contracts into one fused instruction; OpenCL's fma() would be a call. Every accumulator is a variable,
     # so that all stay in registers.
     sums = _INDENT.join(
@@ -142,30 +225,24 @@ def _source(
         + " ".join(f"c{r}_{v} += x * b{v};" for v in across) + " }"
         for r in rows
     )  # fmt: skip
-    bias = f"__global const {t}* bias, " if biased else ""
     step = f"left += {height if packed_a else 'ak'}; right += {side if packed_b else 'bk'};"
     inmost = f"{loads}\n        {sums}\n        {step}"
-    return f"""{preamble([dtype], contract=True)}
-{loose_vector(t, width)}
-__kernel void contract(__global {t}* out, __global const {t}* a, __global const {t}* b,
-                       {bias}{", ".join(f"const long {name}" for name in names)})
-{{
-    const long batch = get_global_id(2) / bands;
-    const long down = get_global_id(2) % bands * get_global_size(0) + get_global_id(0);
-    const long over = get_global_id(1);
+    return (
+        tuple(names),
+        f"""{loose_vector(t, width)}
+    const long batch = gz / bands, down = gz % bands * deep + gx, over = gy;
     if (down >= tall) return;
     const long row = min(down * {height}, rows - {height}), column = min(over * {side}, columns - {side});
     {coordinates("batch", lengths)}
     __global const {t}* left = a + ao + {dot("batch", a_steps)} + {"down" if packed_a else "row"} * ai;
-    __global const {t}* right = b + bo + {dot("batch", b_steps)} + {"over * panel" if packed_b else "column"};
+    __global const {t}* right = b + bo + {dot("batch", b_steps)} + {"over * panel" if packed_b else "column * bj"};
     {zeros}
     {_loops(inmost, depth, unrolled)}
     {_bias(vector, rows, across, width) if biased else ""}
     __global {t}* to = out + {dot("batch", out_steps)} + row * oi + column;
     const long own_row = down * {height} - row, own_column = over * {side} - column;
-    {_stores(t, height, vectors, width)}
-}}
-"""
+    {_stores(t, height, vectors, width)}""",
+    )
 
 
 def _bias(vector: str, rows: range, across: range, width: int) -> str:

@@ -25,6 +25,7 @@ _STRETCH = 64  # of k, that one work-item copies
 _NEAR = 1 << 19  # bytes between the first and the last k, up to which copying does not pay: half the second cache
 _WIDEST = 64  # bytes of the vectors that are copied, where a panel's side is a whole number of them
 _FEW_COLUMNS, _FEW_BANDS = 256, 4  # so seldom read that copying does not pay either
+_FEW_READINGS = 1 << 13  # of elements of B one by one, up to which another launch would take longer
 
 
 def panelled(product: Product, device: Device, biased: bool = False) -> Plan:
@@ -39,7 +40,8 @@ def panelled(product: Product, device: Device, biased: bool = False) -> Plan:
     near_a = a.along == 1 or inner * abs(a.along) * itemsize <= _NEAR or columns <= _FEW_COLUMNS
     near_b = inner * abs(b.along) * itemsize <= _NEAR or tall <= _FEW_BANDS
     panel_a = None if a.dtype == dtype and near_a else height * inner
-    panel_b = None if b.dtype == dtype and near_b and (b.across == 1 or columns == 1) else side * inner
+    ordered = b.across == 1 or columns == 1 or tall * inner * columns <= _FEW_READINGS
+    panel_b = None if b.dtype == dtype and near_b and ordered else side * inner
     steps, sizes = [], []
     for factor, panel, panels in ((a, panel_a, tall), (b, panel_b, broad)):
         several = any(factor.steps)
@@ -58,6 +60,7 @@ def panelled(product: Product, device: Device, biased: bool = False) -> Plan:
             panel_a is not None,
             panel_b,
             biased,
+            b.across if panel_b is None and columns > 1 else 1,
         ),
         _BAND,
     )  # fmt: skip

@@ -143,6 +143,17 @@ affine.vjp("a", "G @ {b}ᵀ")(lambda g, out, a, b, c: matmul.vjps["a"](g, out, a
 affine.vjp("b", "{a}ᵀ @ G")(lambda g, out, a, b, c: matmul.vjps["b"](g, out, a, b))
 
 
+def _joint(wanted: Sequence[int], g: Tensor, a: Tensor, b: Tensor, c: Tensor | None = None) -> list[Tensor] | None:
+    """Give the cotangents of all operands in one launch, where little is to be computed."""
+    if c is not None and c.layout.dtype != g.layout.dtype:
+        return None
+    found = kernels.affine_vjp(g.device, g, a, b, wanted)
+    return None if found is None else [Tensor(layout, buffer, g.device) for layout, buffer in found]
+
+
+matmul.joint = affine.joint = _joint
+
+
 @affine.vjp("c", "Σ G over rows")
 def _(g: Any, out: Any, a: Any, b: Any, c: Any) -> Any:
     axes = tuple(range(len(g.shape) - 1))

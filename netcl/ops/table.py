@@ -46,6 +46,8 @@ class Op:
         self.vjps: dict[str, Callable[..., Any]] = {}
         self.edges: dict[str, str] = {}
         self.jvp_rule: Callable[..., Any] | None = None
+        # joint(wanted, g, *operands) may give the cotangents of all wanted operands at once, or None: tensors alone
+        self.joint: Callable[..., list[Any] | None] | None = None
         self.aliases: tuple[str, ...] = ()
         if name in OPS:
             raise ArgumentError(f"there is an op named {name!r} already")

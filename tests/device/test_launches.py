@@ -175,3 +175,48 @@ def test_a_cross_entropy_is_averaged_where_it_is_computed(device: Device, shape:
         np.testing.assert_allclose(got.to_host(), wanted, rtol=rtol, atol=rtol)
     if x.size <= 2048:
         assert launches(device, lambda: ag.cross_entropy(scores, classes)) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1), (100, 2, 16), (100, 16, 2), (100, 16, 16), (37, 5, 21), (3, 64, 33), (300, 1, 7), (64, 784, 128)],
+)
+@pytest.mark.parametrize("wanted", ["abc", "bc", "ac", "a", "b", "c"])
+def test_the_way_back_through_an_affine_map(
+    device: Device, sizes: tuple[int, int, int], wanted: str, dtype: Any
+) -> None:
+    if dtype == np.float64 and not device.has_fp64:
+        pytest.skip(f"{device.name} has no float64 (cl_khr_fp64)")
+    n, k, m = sizes
+    rng = np.random.default_rng(0)
+    a, b, c, g = (rng.normal(size=shape).astype(dtype) for shape in ((n, k), (k, m), (m,), (n, m)))
+    exact = {"a": (g, b.T), "b": (a.T, g), "c": (np.ones((1, n), dtype), g)}
+    # As they lie, transposed in memory, and beginning after a row and a column of a larger matrix.
+    for put in (
+        ag.tensor,
+        lambda x: ag.tensor(x.T.copy()).T,
+        lambda x: ag.tensor(np.pad(x, 1))[(slice(1, -1),) * x.ndim],
+    ):
+        leaves = [ag.tensor(put(x), requires_grad=name in wanted) for name, x in zip("abc", (a, b, c), strict=True)]
+        out = ag.affine(*leaves)
+        out.backward(put(g))
+        for name, leaf in zip("abc", leaves, strict=True):
+            if name in wanted:
+                left, right = (x.astype(np.float64) for x in exact[name])
+                bound = (left.shape[1] + 1) * np.finfo(dtype).eps * (np.abs(left) @ np.abs(right))
+                assert (np.abs(leaf.grad.to_host() - left @ right) <= bound).all()
+    if device.kind == "CPU" and 1 << 10 <= n * k * m <= 1 << 17:
+        seed = ag.tensor(g)
+        pull: Any = out.grad_fn
+        assert launches(device, lambda: pull(seed)) == 1
+        product = leaves[0] @ leaves[1]
+        if isinstance(product, ag.Node):
+            pull = product.grad_fn
+            assert launches(device, lambda: pull(seed)) == 1
+
+
+def test_a_gradient_that_is_spread_goes_back_through_an_affine_map(device: Device) -> None:
+    a, b, c = (ag.tensor(np.ones(s, np.float32), requires_grad=True) for s in ((4, 3), (3, 20), (20,)))
+    ag.affine(a, b, c).sum().backward()
+    assert (a.grad.to_host() == 20).all() and (b.grad.to_host() == 4).all() and (c.grad.to_host() == 4).all()
