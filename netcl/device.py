@@ -17,6 +17,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -230,17 +231,15 @@ class Device:
 
     def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> cl.Event:
         """Enqueue a prepared launch on buffers and numbers; returns before it has run."""
-        placed: list[Any] = []
-        for buffer in buffers:
-            placed += len(placed) // 2, buffer
+        placed = tuple(chain.from_iterable(enumerate(buffers)))
         if not numbers:
-            return self.start(launch, tuple(placed))
+            return self.start(launch, placed)
         with self.lock:
             ready = self._ready.get(launch) or self._prepare(launch)
             if numbers != ready[6] or 0 in numbers:  # 0 equals −0
                 ready[0].set_args(*buffers, *numbers, *launch.statics)
                 ready[6] = numbers
-            return self.start(launch, tuple(placed))
+            return self.start(launch, placed)
 
     def start(self, launch: Launch, placed: tuple[Any, ...]) -> cl.Event:
         """Enqueue a prepared launch on its arguments' places and buffers, in turn: the way of every elementwise op."""

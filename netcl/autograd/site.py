@@ -74,7 +74,9 @@ def here(depth: int = 1) -> Site | None:
         if inside is None:
             inside = _inside[name] = is_inside(name)
         if not inside:
-            return _keep(Site(frame.f_code, frame.f_lasti))
+            kept = sites.get(id(frame.f_code))
+            site = kept.get(frame.f_lasti) if kept is not None else None
+            return site if site is not None else _keep(Site(frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return None
 
