@@ -24,7 +24,8 @@ from netcl import expr as ex
 from netcl.autograd import Node
 from netcl.device import Device
 from netcl.errors import ArgumentError, ShapeError
-from netcl.kernels import Formula, evaluate_lists
+from netcl.kernels import Formula
+from netcl.kernels.lists import SMALL, evaluate_lists
 from netcl.ops.rows import one_device
 from netcl.tensor import Tensor
 
@@ -73,36 +74,43 @@ class Optimizer:
         """Give every parameter that has a gradient its next value."""
         lr, counts = self.lr, self.counts
         self.steps += 1
-        alike: dict[Any, list[int]] = {}  # those that a launch can take together
+        # Those go together that are small, in the same step of theirs, and on one device. Of a large one the old value
+        # and state are let go before the next is begun.
+        alike: dict[Any, list[int]] = {}
         for i, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
-                counts[i] += 1
+                t = counts[i] = counts[i] + 1
                 x = parameter.value
-                alike.setdefault((counts[i], x.device, x.layout.dtype), []).append(i)
+                key = t, x.device, -1 if x.layout.size < SMALL else i
+                if key in alike:
+                    alike[key].append(i)
+                else:
+                    alike[key] = [i]
         for (t, device, _), places in alike.items():
             self._advance(places, device, lr, t)
 
     def _advance(self, places: Sequence[int], device: Device, lr: float, t: int) -> None:
-        """Move parameters of one device and dtype that are all in their step `t`."""
+        """Move parameters of one device that are all in their step `t`."""
+        parameters = [self.parameters[i] for i in places]
+        values, grads = [p.value for p in parameters], [p.grad for p in parameters]
+        grads = [g if type(g) is Tensor else g.detach() for g in grads]  # type: ignore[union-attr]  # they have one
+        states = [self.state[i] for i in places]
         rule = self.rule()
-        arrays: list[list[Tensor]] = []
-        for i in places:
-            parameter, state = self.parameters[i], self.state[i]
-            x, g = parameter.value, parameter.grad.detach()  # type: ignore[union-attr]  # it has a gradient
-            if not rule:
-                parameter.value = self.update(x, g, state, lr, t)
-            elif g.device is not device:
-                one_device(type(self).__name__, (x, g))
-            arrays.append([x, g, *state.values()])
         if not rule:
+            for p, x, g, state in zip(parameters, values, grads, states, strict=True):
+                p.value = self.update(x, g, state, lr, t)
             return
+        for x, g in zip(values, grads, strict=True):
+            if g.device is not device:
+                one_device(type(self).__name__, (x, g))
         formula, used = _formula(tuple(rule.items()), ("x", "g", *self.state_names))
         numbers = self.numbers(lr, t)
-        found = evaluate_lists(device, formula, arrays, [numbers[name] for name in used])
-        for i, (layout, buffers) in zip(places, found, strict=True):
-            self.parameters[i].value = Tensor(layout, buffers[0], device)
-            state = self.state[i]
-            for name, buffer in zip(state, buffers[1:], strict=True):
+        lists = [values, grads, *[[state[name] for state in states] for name in self.state_names]]
+        outs, found = evaluate_lists(device, formula, lists, [numbers[name] for name in used])
+        for p, layout, buffer in zip(parameters, outs, found[0], strict=True):
+            p.value = Tensor(layout, buffer, device)
+        for name, buffers in zip(self.state_names, found[1:], strict=True):
+            for state, layout, buffer in zip(states, outs, buffers, strict=True):
                 state[name] = Tensor(layout, buffer, device)
 
     def rule(self) -> dict[str, str]:

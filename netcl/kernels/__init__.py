@@ -6,13 +6,11 @@ tensors or graphs.
 
 from netcl.kernels.affine import affine_vjp
 from netcl.kernels.elementwise import Formula, Plan, evaluate, prepare
-from netcl.kernels.lists import evaluate_lists
 from netcl.kernels.matmul import matmul
 from netcl.kernels.random import random
 from netcl.kernels.reduce import REDUCTIONS, reduce
 from netcl.kernels.scan import scan
 
 __all__ = [
-    "REDUCTIONS", "Formula", "Plan", "affine_vjp", "evaluate", "evaluate_lists", "matmul", "prepare", "random",
-    "reduce", "scan",
+    "REDUCTIONS", "Formula", "Plan", "affine_vjp", "evaluate", "matmul", "prepare", "random", "reduce", "scan",
 ]  # fmt: skip

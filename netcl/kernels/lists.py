@@ -9,61 +9,82 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
 from netcl.device import Device, Launch
-from netcl.kernels.elementwise import Formula, prepare
+from netcl.kernels.elementwise import Formula, Plan, prepare
 from netcl.kernels.source import Operand, ctype, preamble
 from netcl.layout import Layout, contiguous
+from netcl.memory import NO_ROOM
 
-_SMALL = 1 << 11  # elements: from here on a launch of its own is the shorter way
+SMALL = 1 << 11
+"""Elements from which an array has a launch of its own, which then is the shorter way."""
+
 _TOGETHER = (
     8  # arrays of a launch; with seven buffers each, their arguments fit into the 1,024 bytes that OpenCL grants
 )
 
-Buffers = list[PooledBuffer]
+
+class _Lists(NamedTuple):
+    """A prepared evaluation: how the results lie, what has a launch of its own, and which arrays share one."""
+
+    outs: list[Layout]
+    alone: list[tuple[int, Plan]]
+    together: list[tuple[list[int], Launch]]
 
 
 def evaluate_lists(
-    device: Device, formula: Formula, arrays: Sequence[Sequence[Operand]], numbers: list[float]
-) -> list[tuple[Layout, Buffers]]:
-    """Compute a formula for every array; return for each the layout and the buffers of its results.
+    device: Device, formula: Formula, lists: Sequence[Sequence[Operand]], numbers: list[float]
+) -> tuple[list[Layout], list[list[PooledBuffer]]]:
+    """Compute a formula for many arrays; return how the results lie, and for each expression their buffers.
 
-    Math:    as `evaluate`; the last variables of the formula are the numbers, alike for all
-    Shapes:  the results of an array have the shape and dtype of its first operand, to which the others broadcast; the
-             first operands of all have one dtype
+    Math:    as `evaluate`. A variable of the formula has one of the lists, with an entry for each array; the last
+             variables are the numbers, alike for all
+    Shapes:  the results of an array have the shape and dtype of its entry in the first list, to which the others
+             broadcast
     """
-    results: list[tuple[Layout, Buffers]] = []
-    together: list[PooledBuffer] = []  # results and operands of the arrays that wait for a launch
-    sizes: list[int] = []
-    take, several = device.pool.allocate, len(formula.exprs) > 1
-    for operands in arrays:
-        first = operands[0].layout
-        out = contiguous(first.shape, first.dtype)
-        buffers = [take(out.nbytes) for _ in formula.exprs] if several else [take(out.nbytes)]
-        results.append((out, buffers))
-        if out.size >= _SMALL or not all([x.layout is out for x in operands]):
-            plan = prepare(formula, [*[x.layout for x in operands], *[None] * len(numbers)], out, out.dtype)
-            if out.size:
-                plan.execute(device, [*operands, *numbers], buffers)
-        elif out.size:
-            together += buffers
-            together += [x.buffer for x in operands]
-            sizes.append(out.size)
-            if len(sizes) == _TOGETHER:
-                device.run(_launch(formula, len(numbers), out.dtype, tuple(sizes)), together, numbers)
-                together, sizes = [], []
-    if sizes:
-        dtype = results[0][0].dtype
-        device.run(_launch(formula, len(numbers), dtype, tuple(sizes)), together, numbers)
-    return results
+    key = tuple([x.layout for entries in lists for x in entries])
+    outs, alone, together = _plan(formula, key, len(lists), len(numbers))
+    try:
+        take = device.pool.take
+        results = [[take(out.room) for out in outs] for _ in formula.exprs]
+    except NO_ROOM:
+        results = [[device.pool.allocate(out.nbytes) for out in outs] for _ in formula.exprs]  # which says so
+    for i, plan in alone:
+        plan.execute(device, [*[entries[i] for entries in lists], *numbers], [buffers[i] for buffers in results])
+    if together:
+        buffers = [*results, *[[x.buffer for x in entries] for entries in lists]]
+        for members, launch in together:
+            device.run(launch, [each[i] for each in buffers for i in members], numbers)
+    return outs, results
 
 
 @lru_cache(maxsize=256)
-def _launch(formula: Formula, numbers: int, dtype: np.dtype, sizes: tuple[int, ...]) -> Launch:
+def _plan(formula: Formula, layouts: tuple[Layout, ...], lists: int, numbers: int) -> _Lists:
+    count = len(layouts) // lists
+    outs, alone = [], []
+    small: dict[np.dtype, list[int]] = {}
+    for i in range(count):
+        operands = layouts[i::count]
+        out = contiguous(operands[0].shape, operands[0].dtype)
+        outs.append(out)
+        if 0 < out.size < SMALL and all(layout is out for layout in operands):
+            small.setdefault(out.dtype, []).append(i)
+        elif out.size:
+            alone.append((i, prepare(formula, [*operands, *[None] * numbers], out, out.dtype)))
+    together = [
+        (members, _launch(formula, numbers, dtype, [outs[i].size for i in members]))
+        for dtype, places in small.items()
+        for members in (places[first : first + _TOGETHER] for first in range(0, len(places), _TOGETHER))
+    ]
+    return _Lists(outs, alone, together)
+
+
+def _launch(formula: Formula, numbers: int, dtype: np.dtype, sizes: Sequence[int]) -> Launch:
     ends = tuple(accumulate(sizes))
     buffers = (len(formula.exprs) + len(formula.variables) - numbers) * len(sizes)
     arg_types = (*[None] * buffers, *[dtype.type] * numbers)
@@ -83,7 +104,7 @@ def _source(formula: Formula, numbers: int, dtype: np.dtype, count: int) -> str:
     )
     each = [*results, *[f"{name}_" for name in operands]]
     parameters = [
-        f"__global {'' if name in results else 'const '}{t}* {name}{j}" for j in range(count) for name in each
+        f"__global {'' if name in results else 'const '}{t}* {name}{j}" for name in each for j in range(count)
     ]
     parameters += [f"const {t} v_{name}" for name in rest] + [f"const long end{j}" for j in range(count)]
     branches = [
