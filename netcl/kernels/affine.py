@@ -36,12 +36,13 @@ def affine_vjp(
     if plan is None:
         return None
     launch, outs = plan
-    results, buffers = [], []
-    for i, out in zip(wanted, outs, strict=True):
+    g_, a_, b_ = g.buffer, a.buffer, b.buffer
+    results, placed = [], []
+    for i, out in zip(wanted, outs):  # noqa: B905 - one for each
         result = device.pool.allocate(out.nbytes)
         results.append((out, result))
-        buffers += ((result, g.buffer, b.buffer), (result, a.buffer, g.buffer), (result, g.buffer))[i]
-    device.run(launch, buffers)
+        placed += (result, g_, b_) if i == 0 else (result, a_, g_) if i == 1 else (result, g_)
+    device.run(launch, placed)
     return results
 
 

@@ -56,7 +56,8 @@ _FUNCTIONS = {
 }
 
 
-def fits(layouts: Sequence[Layout], axes: Shape) -> bool:
+@lru_cache(maxsize=1024)
+def fits(layouts: tuple[Layout, ...], axes: Shape) -> bool:
     """Say whether operands of one shape are short rows along their last axis, without gaps, of one float dtype."""
     first = layouts[0]
     return (
@@ -81,23 +82,21 @@ def run_rows(
     `scale` is the factor of cross_entropy_vjp, and what standardize adds to the variance. With `total` a function that
     gives one number for each row gives one for all, their sum over `scale`; the rows must fit one group.
     """
-    rows = operands[0].layout
-    labels, each = None, 0
-    for operand_name, x in zip(_FUNCTIONS[name].operands, operands, strict=True):
-        if operand_name == "labels":
-            labels = x.layout.dtype
-        elif operand_name == "each":
-            each = int(x.layout.size > 1)
-    launch = _launch(name, rows.dtype, rows.size // rows.shape[-1], rows.shape[-1], labels, each, total)
+    launch = _launch(name, tuple([x.layout for x in operands]), total)
     buffer = device.pool.allocate(out.nbytes)
     device.run(launch, [buffer, *[x.buffer for x in operands]], [scale])
     return buffer
 
 
 @lru_cache(maxsize=1024)
-def _launch(name: str, dtype: np.dtype, rows: int, n: int, labels: np.dtype | None, each: int, total: bool) -> Launch:
+def _launch(name: str, layouts: tuple[Layout, ...], total: bool) -> Launch:
+    named = dict(zip(_FUNCTIONS[name].operands, layouts, strict=True))
+    labels = named["labels"].dtype if "labels" in named else None
+    each = int("each" in named and named["each"].size > 1)
+    dtype, n = layouts[0].dtype, layouts[0].shape[-1]
+    rows = layouts[0].size // n
     groups = _GROUP if total else (rows + _GROUP - 1) // _GROUP * _GROUP
-    arg_types = (None,) * (1 + len(_FUNCTIONS[name].operands)) + (dtype.type,)
+    arg_types = (None,) * (1 + len(layouts)) + (dtype.type,)
     source = _source(name, dtype, labels, total)
     return Launch(source, "short_rows", arg_types, (rows, n, each), 0, rows * n, grid=(groups,), local=(_GROUP,))
 

@@ -129,14 +129,22 @@ def affine(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     Shapes:  (*A, k), (k, m), (m,) -> (*A, m)
     Raises:  ShapeError naming the shapes; DeviceError
     """
+    layout = _of_affine(a.layout, b.layout, c.layout)
+    device = a.device
+    if b.device is not device or c.device is not device:
+        one_device("affine", (a, b, c))
+    if layout is None:
+        return add.function(matmul.function(a, b), c)
+    return Tensor(layout, kernels.matmul(device, a, b, layout, c), device)
+
+
+@lru_cache(maxsize=4096)
+def _of_affine(a: Layout, b: Layout, c: Layout) -> Layout | None:
+    """Return how the result lies; None for what has no kernel of its own: vectors and mixed dtypes."""
     if b.ndim != 2 or c.shape != b.shape[1:] or not a.ndim:
         raise ShapeError(f"affine: shapes {a.shape}, {b.shape} and {c.shape} are not (*A, k), (k, m) and (m,)")
-    one_device("affine", (a, b, c))
-    if a.ndim < 2 or not a.dtype == b.dtype == c.dtype:
-        return add.function(matmul.function(a, b), c)
-    shape, _, dtype = _result(a.layout, b.layout)
-    layout = lay.contiguous(shape, dtype)
-    return Tensor(layout, kernels.matmul(a.device, a, b, layout, c), a.device)
+    shape, _, dtype = _result(a, b)
+    return None if a.ndim < 2 or not a.dtype == b.dtype == c.dtype else lay.contiguous(shape, dtype)
 
 
 affine.vjp("a", "G @ {b}ᵀ")(lambda g, out, a, b, c: matmul.vjps["a"](g, out, a, b))

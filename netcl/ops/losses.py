@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from netcl.kernels.short_rows import fits, fits_one_group, run_rows
-from netcl.layout import Shape
+from netcl.layout import Layout, Shape
 from netcl.ops.composite import composite
 from netcl.ops.elementwise import equal, sub, where
 from netcl.ops.nn import log_softmax, softmax
@@ -33,21 +34,30 @@ def _check_reduction(op: str, reduction: Any) -> None:
 
 def _check_labels(op: str, a: Tensor, labels: Tensor, axis: int) -> None:
     """Refuse labels that are no classes of `a`; reads them from the device."""
+    (place,) = lay.normalize_axes(op, axis, a.layout.ndim)
+    classes = _classes(op, a.layout, labels.layout, place, str(axis))
+    host = labels.to_host()
+    if host.size and (host.min() < 0 or host.max() >= classes):
+        where_wrong = tuple(int(i) for i in np.argwhere((host < 0) | (host >= classes))[0])
+        raise IndexingError(
+            f"{op}: label {host[where_wrong]} at {where_wrong} is no class: there are {classes}, from 0"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _classes(op: str, a: Layout, labels: Layout, axis: int, given: str) -> int:
+    """Return how many classes there are, once labels are integers, one for each of the scores' rows."""
     if labels.dtype.kind not in "iu":
         raise DTypeError(
             f"{op}: labels are class indices, so integers, not {labels.dtype}; write np.array([2, 0]), or "
             "ag.tensor([2, 0], dtype=int), since a list becomes float32"
         )
-    (where_classes,) = lay.normalize_axes(op, axis, a.ndim)
-    wanted = tuple(n for i, n in enumerate(a.shape) if i != where_classes)
+    wanted = tuple(n for i, n in enumerate(a.shape) if i != axis)
     if labels.shape != wanted:
         raise ShapeError(
-            f"{op}: scores {a.shape} with the classes on axis {axis} want labels {wanted}, not {labels.shape}"
+            f"{op}: scores {a.shape} with the classes on axis {given} want labels {wanted}, not {labels.shape}"
         )
-    host, classes = labels.to_host(), a.shape[where_classes]
-    if host.size and (host.min() < 0 or host.max() >= classes):
-        place = tuple(int(i) for i in np.argwhere((host < 0) | (host >= classes))[0])
-        raise IndexingError(f"{op}: label {host[place]} at {place} is no class: there are {classes}, from 0")
+    return a.shape[axis]
 
 
 def _beside(values: Any, axis: int, ndim: int) -> Any:
@@ -83,10 +93,10 @@ def cross_entropy(a: Tensor, labels: Tensor, axis: int = -1, reduction: str = "m
     """
     _check_reduction("cross_entropy", reduction)
     _check_labels("cross_entropy", a, labels, axis)
-    if fits([a.layout], lay.normalize_axes("cross_entropy", axis, a.ndim)) and _beside_it(labels, a):
+    if _beside_it(labels, a) and fits((a.layout,), lay.normalize_axes("cross_entropy", axis, a.layout.ndim)):
         total = reduction != "none" and fits_one_group(a.layout)
-        layout = lay.contiguous(() if total else labels.shape, a.dtype)
-        scale = float(labels.size) if reduction == "mean" else 1.0
+        layout = lay.contiguous(() if total else labels.layout.shape, a.layout.dtype)
+        scale = float(labels.layout.size) if reduction == "mean" else 1.0
         result = Tensor(layout, run_rows(a.device, "cross_entropy", (a, labels), layout, scale, total=total), a.device)
         return result if total else _reduce(result, reduction)
     return _reduce(-sum(where(_hot(a, labels, axis), log_softmax(a, axis), 0.0), axis), reduction)
@@ -105,11 +115,12 @@ def _surplus(a: Any, labels: Any, axis: int) -> Any:
 
 @cross_entropy.vjp("a", "G · (softmax({a}) − one-hot({labels}))")
 def _(g: Any, out: Any, a: Any, labels: Any, axis: int = -1, reduction: str = "mean") -> Any:
-    if type(g) is type(a) is type(labels) is Tensor and g.dtype == a.dtype and _beside_it(labels, a):
-        if _beside_it(g, a) and fits([a.layout], lay.normalize_axes("cross_entropy", axis, a.ndim)):
-            scale = 1.0 / labels.size if reduction == "mean" else 1.0
-            layout = lay.contiguous(a.shape, a.dtype)
-            return Tensor(layout, run_rows(a.device, "cross_entropy_vjp", [a, labels, g], layout, scale), a.device)
+    if type(g) is type(a) is type(labels) is Tensor and _beside_it(labels, a) and _beside_it(g, a):
+        of_a = a.layout
+        if g.layout.dtype == of_a.dtype and fits((of_a,), lay.normalize_axes("cross_entropy", axis, of_a.ndim)):
+            scale = 1.0 / labels.layout.size if reduction == "mean" else 1.0
+            layout = lay.contiguous(of_a.shape, of_a.dtype)
+            return Tensor(layout, run_rows(a.device, "cross_entropy_vjp", (a, labels, g), layout, scale), a.device)
     return astype(_surplus(a, labels, axis) * _per_label(g, labels, a, axis, reduction), a.dtype)
 
 

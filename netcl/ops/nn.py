@@ -31,10 +31,10 @@ def _floating(a: Tensor) -> Tensor:
 
 def in_short_rows(name: str, axis: Any, *operands: Any, scale: float = 1.0) -> Tensor | None:
     """Run a function of rows in one launch if it is for short rows (see kernels/short_rows.py) and plain tensors."""
-    if not all(type(x) is Tensor for x in operands):
+    if not all([type(x) is Tensor for x in operands]):
         return None
     first = operands[0]
-    if not fits([x.layout for x in operands], lay.normalize_axes(name, axis, first.ndim)):
+    if not fits(tuple([x.layout for x in operands]), lay.normalize_axes(name, axis, first.ndim)):
         return None
     layout = lay.contiguous(first.shape, first.dtype)
     return Tensor(layout, run_rows(first.device, name, operands, layout, scale), first.device)
