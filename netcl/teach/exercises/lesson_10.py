@@ -113,12 +113,18 @@ def _slopes(rng: Random) -> list[tuple[Any, ...]]:
             (bent, np.array([1.0, 2.0, -3.0]), 0.25, 5), (bowl, np.array([4.0, -1.0]), 0.0625, 1)]  # fmt: skip
 
 
+def _in_words(gradient: Callable[..., Any], start: np.ndarray, step: float, steps: int) -> str:
+    return f"descend({gradient.__name__}, {start.tolist()}, {step}, {steps})"
+
+
 DESCEND = Exercise(
     name="10.descend",
     kind="build",
     asks="descend(gradient, start, step, steps): all points of a descent, the start first, as rows",
-    answer=Function(lambda d: _descent(), _slopes, rtol=1e-9, why="the same float64 operations", call=lambda f, *args: (
-        None if (path := f(*args)) is None else np.array(path, float))),
+    answer=Function(
+        lambda d: _descent(), _slopes, rtol=1e-9, why="the same float64 operations", say=_in_words,
+        call=lambda f, *args: None if (path := f(*args)) is None else np.array(path, float),
+    ),
     right=(lambda d: _descent(), lambda d: _descend_backwards),
     because="At each point the gradient is asked for anew, and a fresh array is kept.",
     wrong=(

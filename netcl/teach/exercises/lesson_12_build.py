@@ -167,6 +167,11 @@ def _of_all(z: np.ndarray) -> np.ndarray:
     return e / e.sum()
 
 
+def _unshifted_of_all(z: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.exp(z) / np.exp(z).sum()
+
+
 def _exp(z: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.exp(z)
@@ -197,6 +202,11 @@ SOFTMAX = Exercise(
             "Right for small logits. Try [1000, 1000.5].",
             "exp overflows to infinity, and infinity over infinity is NaN: subtract something first.",
             "[800, 801] has the same softmax as [0, 1].",
+        )),
+        Wrong("the formula as it stands, one sum for all", lambda d: lambda z: _unshifted_of_all(z), (
+            "Right for one row of small logits. Try two rows; and try large ones.",
+            "Each row has a sum of its own, along the last axis, kept for the division. And exp needs a shift first.",
+            "Two rows of two equal logits: 0.5 everywhere; and [800, 801] has the same softmax as [0, 1].",
         )),
         Wrong("maximum of the whole array", lambda d: lambda z: _normalised(_exp(z - z.max())), (
             "One row is fine; try rows of very different size, such as [[0, 1], [3000, 3001]].",
@@ -293,6 +303,11 @@ SOFTMAX_VJP = Exercise(
             "The bracket is right. A class of probability nearly 0 gets as much as any other, though.",
             "z̄ = p ⊙ (…): the whole bracket is multiplied by the probability.",
             "With p = (0.001, 0.999), moving the first logit can hardly change anything.",
+        )),
+        Wrong("p lost in the second term", lambda d: lambda g, p: g * p - (g * p).sum(axis=-1, keepdims=True), (
+            "The first term is right. In the second the sum is there, and something in front of it is not.",
+            "Σ_j p_j dz_j holds one dz_k for each k, and each has its own factor.",
+            "A class of probability nearly 0 must get nearly nothing, whatever the sum is.",
         )),
         Wrong("one sum for all rows", lambda d: lambda g, p: p * (g - (g * p).sum()), (
             "Right for one row. With several, each hears of the others.",

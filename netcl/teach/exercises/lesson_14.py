@@ -42,6 +42,11 @@ ITEMS = Exercise(
             "Round up: an entry that nobody computes is worse than a work-item with nothing to do.",
             "Ten guests at two tables of four leave two guests standing.",
         )),
+        Wrong("rounded down, and the rest", lambda d: [d.n // d.group * d.group, d.n % d.group], (
+            "Your second number is that of entries without a work-item. There must be none.",
+            "Round up: then it is work-items that are left over, and not entries.",
+            "Ten guests at two tables of four: two stand. At three tables two chairs are free.",
+        )),
         Wrong("groups for items", lambda d: [_items(d) // d.group, _items(d) - d.n], (
             "The first number counts groups. Each of them has many work-items.",
             "Multiply the number of groups by the size of a group.",

@@ -313,7 +313,7 @@ FALLING = Exercise(
     because="To first order a step along −w changes the loss by −lr ⟨∇L, w⟩: only the sign of that product counts.",
     wrong=(
         Wrong("falling proves it", lambda d: "a", (
-            "gradcheck found most entries wrong, on ordinary inputs. What does the curve know of that?",
+            "gradcheck found one entry after the other wrong, on ordinary inputs. What does the curve know of that?",
             "A curve shows that the way goes downhill, not that it is the steepest.",
             "Walking down a slope at 60° to the steepest line still loses height.",
         )),
