@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -176,10 +176,12 @@ class Watch:
 
         self.patch.setattr(Device, "build", build_lane_by_lane)
 
-    def _note_kernel(self, launcher: str, name: str) -> None:
-        """Note a kernel by the module that its source is in, which may be another than the one that launches it."""
+    def _note_kernel(self, name: str) -> None:
+        """Note a kernel by the module that its source is in: the only one, or of several the one that launched it."""
         homes = {module for module, each in KERNELS if each == name}
-        self.note("kernel", launcher if launcher in homes or len(homes) != 1 else homes.pop(), name)
+        callers = list(_callers())
+        launched = [module for module in callers if module in homes] or ([*homes] if len(homes) == 1 else callers)
+        self.note("kernel", launched[0], name)
 
     def _note_kernels(self) -> None:
         launch, start, source = Device.launch, Device.start, elementwise._source
@@ -187,13 +189,12 @@ class Watch:
         def noted_launch(
             device: Device, program: str, name: str, types: Any, size: int, args: Any, work: int, **more: Any
         ) -> Any:
-            self._note_kernel(sys._getframe(1).f_globals["__name__"], name)
+            self._note_kernel(name)
             self.spend(LAUNCH + work)
             return launch(device, program, name, types, size, args, work, **more)
 
         def noted_start(device: Device, prepared: Launch, *args: Any) -> Any:
-            callers = (sys._getframe(depth).f_globals["__name__"] for depth in (1, 2))
-            self._note_kernel(next(name for name in callers if name != Device.__module__), prepared.name)
+            self._note_kernel(prepared.name)
             self.spend(LAUNCH + prepared.work)
             return start(device, prepared, *args)
 
@@ -206,6 +207,16 @@ class Watch:
         self.patch.setattr(Device, "launch", noted_launch)
         self.patch.setattr(Device, "start", noted_start)
         self.patch.setattr(elementwise, "_source", noted_source)
+
+
+def _callers() -> Iterator[str]:
+    """Yield the modules of what is running, the innermost first, this one and the device's aside."""
+    frame = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals["__name__"]
+        if module not in (__name__, Device.__module__):
+            yield module
+        frame = frame.f_back
 
 
 class Counted(cl.Buffer):
