@@ -112,8 +112,7 @@ def pull_back(
     and none beyond them. `visit` is called with each node, newest first, before it is asked for its contributions.
     """
     ends = set(targets)
-    order = build_topo(root)
-    cotangents: dict[Node, Any] = dict.fromkeys(order)
+    order, cotangents = _below(root)
     cotangents[root] = seed
     made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
     anomalies = modes.anomaly
@@ -216,8 +215,13 @@ def build_topo(root: Node) -> list[Node]:
 
     A node is made after its parents, so the order of creation is such an order; no recursion is needed.
     """
-    seen = {root}
+    return _below(root)[0]
+
+
+def _below(root: Node) -> tuple[list[Node], dict[Node, Any]]:
+    """Return the nodes below `root` in the order of creation, and as keys, with a value of None each."""
     found = [root]
+    seen: dict[Node, Any] = {root: None}
     for node in found:  # which grows meanwhile
         rule = node.rule
         if type(rule) is RowVJP:
@@ -227,10 +231,10 @@ def build_topo(root: Node) -> list[Node]:
             parents = node.links[0]
         for parent in parents:
             if parent not in seen:
-                seen.add(parent)
+                seen[parent] = None
                 found.append(parent)
     found.sort(key=attrgetter("index"))
-    return found
+    return found, seen
 
 
 def add_inplace(total: Tensor, contribution: Tensor) -> None:
