@@ -34,28 +34,27 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
         if kind is Node:
             if a.level:
                 return record_row(row, (a, b))
-            x = a.value
             if a.requires_grad:
                 wanted = 1
+            device = a.home
         elif kind is Tensor:
-            x = a
+            device = a.device
         else:
             return record_row(row, (a, b))
         kind = type(b)
         if kind is Node:
             if b.level:
                 return record_row(row, (a, b))
-            y = b.value
             if b.requires_grad:
                 wanted += 2
+            other = b.home
         elif kind is Tensor:
-            y = b
+            other = b.device
         else:
             return record_row(row, (a, b))
         mode = modes.__dict__
-        case = cases.get((x.layout, y.layout))
-        device = x.device
-        if case is None or not case.ordinary or y.device is not device or mode["anomaly"]:
+        case = cases.get((a.layout, b.layout))
+        if case is None or not case.ordinary or other is not device or mode["anomaly"]:
             return record_row(row, (a, b))
 
         out = case.out
@@ -64,16 +63,16 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
             buffer = take(out.room)
         except NO_ROOM:
             return record_row(row, (a, b))  # which says so
-        device.start(case.plan.launch, (0, buffer, 1, x.buffer, 2, y.buffer))
-        result: Any = _new(Tensor)  # Tensor(out, buffer, device)
-        result.layout = out
-        result.buffer = buffer
-        result.device = device
+        x, y = a.buffer, b.buffer
+        device.start(case.plan.launch, (0, buffer, 1, x, 2, y))
         if not wanted or not case.differentiable or not mode["recording"]:
-            return result
+            return Tensor(out, buffer, device)
 
-        node: Any = _new(Node)  # Node(result, …)
-        node.value = result
+        node: Any = _new(Node)  # Node(Tensor(out, buffer, device), …)
+        node.made = None
+        node.layout = out
+        node.buffer = buffer
+        node.home = device
         node.rule = case.vjps[wanted] or case.vjp(wanted)
         node.a = a
         node.b = b

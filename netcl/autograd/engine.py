@@ -126,7 +126,7 @@ def pull_back(
             choose = rule.parents
             parents = choose((node.a, node.b))
             if type(g) is Tensor and not create_graph:
-                contributions = rule.pull((g, node.x, node.y, node.value))
+                contributions = rule.pull(g, (g.buffer, node.x, node.y, node.buffer))
             else:
                 contributions = _ask(node, g, create_graph)
         else:

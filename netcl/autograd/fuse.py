@@ -13,6 +13,7 @@ from netcl import layout as lay
 from netcl.autograd.dual import Dual
 from netcl.autograd.modes import modes, no_tape, recording
 from netcl.autograd.node import Node
+from netcl.autograd.pullback import same
 from netcl.autograd.record import as_python, level_of, make_node
 from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
@@ -318,7 +319,7 @@ class FusedPullback:
 
     def _check_unchanged(self, node: Any) -> None:
         for operand, saved in zip(node.operands, self.saved, strict=True):
-            if getattr(operand, "value", saved) is not saved:
+            if not same(getattr(operand, "value", saved), saved):
                 raise GraphError(
                     f"{node.op_name}: an operand was given a new value after it was used, so its ops run again would "
                     "be those of another point; run the forward pass again"

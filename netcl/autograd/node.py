@@ -25,9 +25,24 @@ def next_index() -> int:
     return next(created)
 
 
+def _get_value(node: Node) -> Any:
+    value = node.made
+    if value is None:
+        value = node.made = Tensor(node.layout, node.buffer, node.home)
+    return value
+
+
+def _set_value(node: Node, value: Any) -> None:
+    node.made = value
+    if type(value) is Tensor:
+        node.layout, node.buffer, node.home = value.layout, value.buffer, value.device
+    else:  # of another transform
+        node.layout = node.buffer = node.home = None
+
+
 def _get_grad_fn(node: Node) -> GradFn | None:
     rule = node.rule
-    return RowPullback(rule, (node.x, node.y), node.value) if type(rule) is RowVJP else rule
+    return RowPullback(rule, (node.x, node.y, node.buffer), node.home) if type(rule) is RowVJP else rule
 
 
 def _set_grad_fn(node: Node, grad_fn: GradFn | None) -> None:
@@ -53,6 +68,7 @@ def _set_operands(node: Node, operands: tuple[Any, ...]) -> None:
     node.rule = node.grad_fn
 
 
+_value: Any = property(_get_value, _set_value)
 _grad_fn: Any = property(_get_grad_fn, _set_grad_fn)
 _parents: Any = property(_get_parents, _set_parents)
 _operands: Any = property(_get_operands, _set_operands)
@@ -69,16 +85,17 @@ class Node(Wrapped):
     """
 
     # Each object of a node's own is one more for the collector to visit, in every pass that it makes over a graph. So
-    # the node of an elementwise op has none but its value: its operands are `a` and `b` (None if it has one alone),
-    # their values `x` and `y`, and its `rule` is the RowVJP that all nodes of the same op and layouts share. The three
-    # fields that are properties are then worked out when they are asked for. For every other node `rule` is the
-    # grad_fn, and `links` holds the parents and the operands.
+    # the node of an elementwise op has only a buffer, with its `layout` and device (`home`). Its operands are `a` and
+    # `b` (None if it has one alone), their buffers or numbers `x` and `y`, and its `rule` is the RowVJP that all nodes
+    # of the same op and layouts share. The four fields that are properties are then worked out when they are asked for;
+    # `made` is the value, once it was. For every other node `rule` is the grad_fn, and `links` holds the parents and
+    # the operands.
     __slots__ = (
-        "a", "attrs", "b", "creation_trace", "grad", "index", "level", "links", "name", "op_name", "pass_id",
-        "requires_grad", "rule", "scope", "site", "value", "x", "y",
+        "a", "attrs", "b", "buffer", "creation_trace", "grad", "home", "index", "layout", "level", "links", "made",
+        "name", "op_name", "pass_id", "requires_grad", "rule", "scope", "site", "x", "y",
     )  # fmt: skip
 
-    value: Tensor
+    value: Tensor = _value
     grad_fn: GradFn | None = _grad_fn
     parents: list[Node] = _parents
     grad: Tensor | None
@@ -101,7 +118,7 @@ class Node(Wrapped):
         attrs: dict[str, Any] | None = None, site: Site | None = None, scope: Scope | None = None,
         index: int | None = None, pass_id: int = 0, level: int = 0,
     ) -> None:  # fmt: skip
-        self.value = value
+        _set_value(self, value)
         self.rule: Any = grad_fn
         self.links: Any = ([] if parents is None else parents, operands)
         self.grad = grad

@@ -10,15 +10,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from netcl.autograd.modes import recording
+from netcl.device import Device
 from netcl.errors import GradFnError, GraphError
 from netcl.methods import ArrayMethods
 from netcl.ops import Op, Row
-from netcl.ops.rows import RowVJP, interpret_expr, local, row_vjp, unbroadcast
+from netcl.ops.rows import RowVJP, handed, interpret_expr, local, row_vjp, unbroadcast
 from netcl.ops.shape import astype
 from netcl.tensor import Tensor
 
 NO_ATTRS: dict[str, Any] = {}
 """The static parameters of an op that has none: one for all, so never written to."""
+
+
+def same(x: Any, y: Any) -> bool:
+    """Say whether two values are the same one: no element of a tensor ever changes, so the same memory says it."""
+    both = type(x) is type(y) is Tensor
+    return x is y or (both and x.buffer is y.buffer and x.layout is y.layout)
 
 
 class OpPullback:
@@ -41,7 +48,7 @@ class OpPullback:
         if not self.plain or type(g) is not Tensor:
             return self._by_ops(g, self.out, self.saved)
         if isinstance(op, Row):
-            return row_vjp(op, self.saved, self.wanted).pull((g, *self.saved, self.out))
+            return row_vjp(op, self.saved, self.wanted).pull(g, handed((g, *self.saved, self.out)))
         if op.joint is not None and (found := op.joint(self.wanted, g, *self.saved)) is not None:
             return found
         return self._by_rules(g, self.out, self.saved)
@@ -49,7 +56,7 @@ class OpPullback:
     def with_graph(self, g: Any, node: Any) -> list[Any]:
         """Pull back by ops on nodes, so that the result has a graph of its own."""
         for operand, saved in zip(node.operands, self.saved, strict=True):
-            if getattr(operand, "value", saved) is not saved:
+            if not same(getattr(operand, "value", saved), saved):
                 raise GraphError(
                     f"{self.op.name}: an operand was given a new value after it was used, so the second derivative "
                     "would be that of another function; run the forward pass again"
@@ -76,17 +83,20 @@ class OpPullback:
 
 
 class RowPullback(OpPullback):
-    """That of a row on tensors and numbers: its kernel is chosen by the layouts alone, which `vjp` stands for."""
+    """That of a row on tensors and numbers: its kernel is chosen by the layouts alone, which `vjp` stands for.
 
-    __slots__ = ("vjp",)
+    `kept` begins with the buffers of the operands, or the numbers that they are, and ends with that of the result.
+    """
+
+    __slots__ = ("device", "kept", "vjp")
 
     attrs = NO_ATTRS  # type: ignore[assignment]  # what all have in common stands in the class
     plain = True  # type: ignore[assignment]
 
-    def __init__(self, vjp: RowVJP, saved: Sequence[Any], out: Tensor) -> None:
+    def __init__(self, vjp: RowVJP, kept: tuple[Any, ...], device: Device) -> None:
         self.vjp = vjp
-        self.saved = saved[: len(vjp.row.args)]
-        self.out = out
+        self.kept = kept
+        self.device = device
 
     @property
     def op(self) -> Row:  # type: ignore[override]
@@ -98,8 +108,21 @@ class RowPullback(OpPullback):
         """Which operands are parents."""
         return self.vjp.wanted
 
+    @property
+    def saved(self) -> list[Any]:  # type: ignore[override]
+        """The operands' values."""
+        pairs = zip(self.vjp.case.layouts, self.kept)  # noqa: B905 - that of the result is left over
+        return [x if layout is None else Tensor(layout, x, self.device) for layout, x in pairs]
+
+    @property
+    def out(self) -> Tensor:  # type: ignore[override]
+        """The result."""
+        return Tensor(self.vjp.case.out, self.kept[-1], self.device)
+
     def __call__(self, g: Any) -> list[Any]:
-        return self.vjp.pull((g, *self.saved, self.out)) if type(g) is Tensor else self._by_ops(g, self.out, self.saved)
+        if type(g) is Tensor:
+            return self.vjp.pull(g, (g.buffer, *self.kept))
+        return self._by_ops(g, self.out, self.saved)
 
 
 def _typed(g: Any, operand: Any) -> Any:

@@ -18,7 +18,7 @@ from netcl.autograd.site import here
 from netcl.autograd.traced import Traced, settled
 from netcl.errors import ArgumentError
 from netcl.ops import Op, Row
-from netcl.ops.rows import is_literal, one_device
+from netcl.ops.rows import handed, is_literal, one_device
 from netcl.ops.table import interpret
 from netcl.tensor import Tensor
 
@@ -99,13 +99,14 @@ def record_row(row: Row, args: tuple[Any, ...]) -> Any:
             anomaly.check_forward(row.name, out, values, here())
         return out
     vjp = case.vjp(wanted)
+    kept = handed(values)
     if len(args) > 2 or mode["anomaly"]:
         parents = [args[i] for i in vjp.wanted]
-        return make_node(out, RowPullback(vjp, values, out), parents, row.name, args, NO_ATTRS)
+        return make_node(out, RowPullback(vjp, (*kept, out.buffer), device), parents, row.name, args, NO_ATTRS)
     node = Node(out, op_name=row.name, attrs=NO_ATTRS, site=here(2), scope=mode["scope"])
     node.rule = vjp
     node.a, node.b = args if len(args) == 2 else (*args, None)
-    node.x, node.y = values if len(args) == 2 else (*values, None)
+    node.x, node.y = kept if len(args) == 2 else (*kept, None)
     if mode["tapes"]:
         mode["tapes"][-1].nodes.append(node)
     return node

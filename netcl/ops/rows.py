@@ -161,6 +161,11 @@ def row_vjp(row: Row, operands: Sequence[Any], wanted: Sequence[int]) -> RowVJP:
     return row.case(_key(row, operands), operands).vjp(sum(1 << i for i in wanted))
 
 
+def handed(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what a kernel is handed of each value: the buffer of a tensor, or the number itself."""
+    return tuple([x.buffer if type(x) is Tensor else x for x in values])
+
+
 def is_literal(row: Row, x: Any) -> bool:
     """Say whether a row has kernels of their own for a number. −0 equals 0, and yet (−0)⁻¹ is another infinity."""
     return type(x) in (int, float) and x in row.literals and (x != 0 or math.copysign(1, x) > 0)
@@ -223,9 +228,11 @@ class RowVJP:
         # none at all: so many parents get the cotangent itself.
         self.shortest: dict[Layout, tuple[Launch | None, Layout, int, int | None]] = {}
 
-    def pull(self, given: Sequence[Any]) -> list[Any]:
-        """Return one cotangent per wanted operand; given are the result's, the operands' values, and the result."""
-        g: Tensor = given[0]
+    def pull(self, g: Tensor, given: Sequence[Any]) -> list[Any]:
+        """Return one cotangent per wanted operand; given are the buffers of `g`, of the operands, and of the result.
+
+        For an operand that is a number, that is given.
+        """
         shortest = self.shortest.get(g.layout)
         if shortest is not None:
             launch, layout, i, j = shortest
@@ -238,9 +245,9 @@ class RowVJP:
             except NO_ROOM:
                 buffer = device.pool.allocate(layout.nbytes)  # which says so
             if j is None:
-                device.start(launch, (0, buffer, 1, given[i].buffer))
+                device.start(launch, (0, buffer, 1, given[i]))
             else:
-                device.start(launch, (0, buffer, 1, given[i].buffer, 2, given[j].buffer))
+                device.start(launch, (0, buffer, 1, given[i], 2, given[j]))
             return [Tensor(layout, buffer, device)]
         steps = self.plans.get(g.layout)
         if steps is None:
@@ -258,7 +265,7 @@ class RowVJP:
         # An operand that only chooses gets none.
         results: list[Any] = [g if self.row.args[i] in self.row.partials else None for i in self.wanted]
         for step in steps:
-            step.run(given, results)
+            step.run(given, results, g.device)
         return results
 
     def _steps(self, g: Layout) -> list[_Step]:
@@ -298,20 +305,17 @@ class _Step(NamedTuple):
     places: list[int]
     stretched: list[tuple[int, Shape]]  # the places where a sum over stretched axes follows
 
-    def run(self, given: Sequence[Any], results: list[Any]) -> None:
+    def run(self, given: Sequence[Any], results: list[Any], device: Device) -> None:
         """Put the cotangents into their places among the results."""
         plan, layout, sources, places, stretched = self
         if plan is not None:
-            device = given[0].device
             buffers = []
             for place in places:
                 buffer = device.pool.allocate(layout.nbytes)
                 buffers.append(buffer)
                 results[place] = Tensor(layout, buffer, device)
             chosen = [given[i] for i in sources]
-            for x in chosen:
-                if type(x) is Tensor:
-                    buffers.append(x.buffer)
+            buffers += [x for x in chosen if type(x) is PooledBuffer]
             if layout.size:
                 device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
         for place, shape in stretched:

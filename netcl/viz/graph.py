@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 from netcl.autograd import Node, Tape, build_topo
+from netcl.autograd.pullback import same
 from netcl.errors import ArgumentError
 from netcl.expr import Num, Var, to_text
 from netcl.tensor import Tensor
@@ -256,7 +257,7 @@ class _Reader:
         for child, nth in self.chosen.uses.get(node, []):
             saved = getattr(child.grad_fn, "saved", ()) if child in self.shown else ()
             position = self.backward.positions(child)[nth] if saved else 0
-            if position < len(saved) and saved[position] is not node.value:
+            if position < len(saved) and not same(saved[position], node.value):
                 return True
         return False
 

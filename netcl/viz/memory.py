@@ -208,8 +208,8 @@ def _forward(nodes: Iterable[Node], naming: Naming, ledger: _Ledger) -> list[Mom
 def _constants(node: Node) -> list[Tensor]:
     found = [x.value if isinstance(x, Node) and not x.requires_grad else x for x in node.operands]
     saved = [x for x in getattr(node.grad_fn, "saved", ()) if isinstance(x, Tensor)]
-    of_parents = {id(parent.value) for parent in node.parents}
-    return [x for x in (*found, *saved) if isinstance(x, Tensor) and id(x) not in of_parents]
+    of_parents = {id(parent.value.buffer) for parent in node.parents}
+    return [x for x in (*found, *saved) if isinstance(x, Tensor) and id(x.buffer) not in of_parents]
 
 
 def _backward(root: Node, naming: Naming, ledger: _Ledger, retain: bool) -> list[Moment]:
