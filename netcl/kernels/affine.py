@@ -5,15 +5,14 @@ Three launches, for the cotangents of a, b and c, take longer to start than a sm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device, Launch
 from netcl.kernels.contract import Axis, Contraction, Part, loose_vector, prepare, together, vector_type
-from netcl.kernels.source import Operand, ctype
+from netcl.kernels.source import ctype
 from netcl.kernels.tile_sizes import item_tile
 from netcl.layout import Layout, contiguous, transpose
 
@@ -22,34 +21,23 @@ _BAND = 32  # as in panels.py
 _TURNS = 16  # rows that are summed in turn, as in reductions
 
 
-def affine_vjp(
-    device: Device, g: Operand, a: Operand, b: Operand, wanted: Sequence[int]
-) -> list[tuple[Layout, PooledBuffer]] | None:
-    """Return layouts and buffers of the cotangents that are wanted, of a (0), b (1) and c (2).
+class AffineVJP(NamedTuple):
+    """A prepared way back: the launch, how its results lie, and which of (g, a, b, *results) its buffers are."""
+
+    launch: Launch
+    outs: list[Layout]
+    order: list[int]
+
+
+@lru_cache(maxsize=1024)
+def affine_vjp(device: Device, g: Layout, a: Layout, b: Layout, wanted: tuple[int, ...]) -> AffineVJP | None:
+    """Prepare the cotangents that are wanted, of a (0), b (1) and c (2), in this order.
 
     None comes back where this is not the way: for what is not small, is no matrix of floats, or is not on a CPU.
 
     Math:    Ā = G Bᵀ,  B̄ = Aᵀ G,  C̄ = Σ G over rows
     Shapes:  g (n, m), a (n, k), b (k, m)
     """
-    plan = _plan(device, g.layout, a.layout, b.layout, tuple(wanted))
-    if plan is None:
-        return None
-    launch, outs = plan
-    g_, a_, b_ = g.buffer, a.buffer, b.buffer
-    results, placed = [], []
-    for i, out in zip(wanted, outs):  # noqa: B905 - one for each
-        result = device.pool.allocate(out.nbytes)
-        results.append((out, result))
-        placed += (result, g_, b_) if i == 0 else (result, a_, g_) if i == 1 else (result, g_)
-    device.run(launch, placed)
-    return results
-
-
-@lru_cache(maxsize=1024)
-def _plan(
-    device: Device, g: Layout, a: Layout, b: Layout, wanted: tuple[int, ...]
-) -> tuple[Launch, list[Layout]] | None:
     dtype = g.dtype
     if (
         device.kind != "CPU"
@@ -61,13 +49,19 @@ def _plan(
     (n, m), k = g.shape, a.shape[1]
     if not _LEAST <= n * m * k <= _MOST or (m > 1 and g.element_strides[1] != 1):
         return None
-    parts = {
-        0: lambda: _product(device, g, transpose(b, (1, 0))),
-        1: lambda: _product(device, transpose(a, (1, 0)), g),
-        2: lambda: _sums(device, g),
-    }
-    shapes = (a.shape, b.shape, (m,))
-    return together(dtype, [parts[i]() for i in wanted]), [contiguous(shapes[i], dtype) for i in wanted]
+    parts, outs, order = [], [], []
+    for place, i in enumerate(wanted, 3):
+        if i == 0:
+            parts.append(_product(device, g, transpose(b, (1, 0))))
+            order += place, 0, 2
+        elif i == 1:
+            parts.append(_product(device, transpose(a, (1, 0)), g))
+            order += place, 1, 0
+        else:
+            parts.append(_sums(device, g))
+            order += place, 0
+        outs.append(contiguous((a.shape, b.shape, (m,))[i], dtype))
+    return AffineVJP(together(dtype, parts), outs, order)
 
 
 def _product(device: Device, a: Layout, b: Layout) -> Part:

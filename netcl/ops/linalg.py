@@ -153,10 +153,16 @@ affine.vjp("b", "{a}ᵀ @ G")(lambda g, out, a, b, c: matmul.vjps["b"](g, out, a
 
 def _joint(wanted: Sequence[int], g: Tensor, a: Tensor, b: Tensor, c: Tensor | None = None) -> list[Tensor] | None:
     """Give the cotangents of all operands in one launch, where little is to be computed."""
-    if c is not None and c.layout.dtype != g.layout.dtype:
+    device = g.device
+    plan = kernels.affine_vjp(device, g.layout, a.layout, b.layout, tuple(wanted))
+    if plan is None or (c is not None and c.layout.dtype != g.layout.dtype):
         return None
-    found = kernels.affine_vjp(g.device, g, a, b, wanted)
-    return None if found is None else [Tensor(layout, buffer, g.device) for layout, buffer in found]
+    launch, outs, order = plan
+    allocate = device.pool.allocate
+    results = [Tensor(out, allocate(out.nbytes), device) for out in outs]
+    given = (g, a, b, *results)
+    device.run(launch, [given[i].buffer for i in order])
+    return results
 
 
 matmul.joint = affine.joint = _joint

@@ -203,7 +203,8 @@ def linear(x: Any, w: Any, b: Any = None) -> Any:
     """
     if b is None:
         return matmul(x, w)
-    of_w, of_b = [v.shape if isinstance(v, ArrayMethods) else np.shape(v) for v in (w, b)]
+    of_w = w.shape if isinstance(w, ArrayMethods) else np.shape(w)
+    of_b = b.shape if isinstance(b, ArrayMethods) else np.shape(b)
     return affine(x, w, b) if of_b == of_w[1:] else matmul(x, w) + b
 
 
