@@ -181,6 +181,13 @@ def test_an_exercise_is_sound(exercise: Exercise) -> None:
     assert not found, "\n".join(found[:20])
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_graph_is_not_printed_in_an_order_that_answers(seed: int) -> None:
+    (exercise,) = (exercise for exercise in EXERCISES if exercise.name == "09.order")
+    printed = list(exercise.given(seed).parents)
+    assert {judge(exercise, order, seed).state for order in (printed, printed[::-1])} == {"wrong"}
+
+
 @pytest.mark.parametrize("number", LESSONS)
 def test_a_lesson_has_exercises_of_all_kinds(number: str) -> None:
     names = [exercise.name for exercise in LESSONS[number]]

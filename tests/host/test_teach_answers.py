@@ -315,6 +315,7 @@ def test_what_is_wrong_with_paths_is_said() -> None:
     assert kind.remark(kind.read([("x", "f")], D), D) == "All of these are paths; some are missing."
     turned = "A path is turned round: it begins at the input, and follows the arrows."
     assert kind.remark(kind.read([("x", "f"), ("f", "x")], D), D) == turned
+    assert kind.remark(kind.read([("p", "f")], D), D) == "This is not a path that is asked for."
     assert kind.remark(kind.read([("x", "f"), ("p", "f")], D), D) == "1 of these 2 is not a path that is asked for."
     assert right(Paths({("x", "f")}), ["x", "f"])
 

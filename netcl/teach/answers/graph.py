@@ -158,6 +158,8 @@ class Paths(Answer):
         strange = read - target
         if any(path[::-1] in target for path in strange):
             return "A path is turned round: it begins at the input, and follows the arrows."
+        if len(read) == len(strange) == 1:
+            return "This is not a path that is asked for."
         said = [f"{len(strange)} of these {len(read)} is not a path that is asked for."] if len(strange) == 1 else []
         said += [f"{len(strange)} of these {len(read)} are not paths that are asked for."] if len(strange) > 1 else []
         return " ".join(said) or "All of these are paths; some are missing."

@@ -44,7 +44,7 @@ EXERCISES = (
     Exercise(
         name="04.square",
         kind="predict",
-        asks="what each of the two edges of y = x·x brings, and dy/dx: three numbers",
+        asks="what each of the two arrows of y = x·x brings, and dy/dx: three numbers",
         data=lambda rng: {"x": rng.choice([3, 4, 5, 6, 7, -3, -4, -5])},
         answer=Number(lambda d: [d.x, d.x, 2 * d.x], rtol=1e-6, why="whole numbers: exact in float32"),
         right=(
@@ -52,37 +52,37 @@ EXERCISES = (
             lambda d: np.array([d.x, d.x, 2 * d.x], np.float32),
             lambda d: [float(d.x)] * 2 + [2.0 * d.x],
         ),
-        because="Each edge multiplies by the other factor, and the two edges are two paths: their products add up.",
+        because="Each arrow multiplies by the other factor, and the two arrows are two paths: their products add up.",
         wrong=(
-            Wrong("the last edge wins", lambda d: [d.x, d.x, d.x], (
-                "What the edges bring is right. What becomes of the two numbers at the end is not.",
+            Wrong("the last arrow wins", lambda d: [d.x, d.x, d.x], (
+                "What the arrows bring is right. What becomes of the two numbers at the end is not.",
                 "Where several paths lead from one node to another, all of them count.",
                 "In y = ab with a = b = t, moving t by dt moves a and b: dy = b dt + a dt, and neither term may go.",
             )),
             Wrong("multiplied over paths", lambda d: [d.x, d.x, d.x**2], (
-                "What the edges bring is right, but they were put together by the wrong operation.",
+                "What the arrows bring is right, but they were put together by the wrong operation.",
                 "Products belong along one path. These are two paths side by side.",
-                "In y = 5t + 7t the edges bring 5 and 7. dy/dt is not 35: the slope of 12t is 12.",
+                "In y = 5t + 7t the arrows bring 5 and 7. dy/dt is not 35: the slope of 12t is 12.",
             )),
-            Wrong("the power rule on each edge", lambda d: [2 * d.x, 2 * d.x, 4 * d.x], (
-                "Each edge brings too much.",
-                "The rule for squares is what both edges give together. One edge holds the other factor still.",
-                "In y = ab with a = b = 11, the edge from a brings b = 11, although y is the square of 11.",
+            Wrong("the power rule on each arrow", lambda d: [2 * d.x, 2 * d.x, 4 * d.x], (
+                "Each arrow brings too much.",
+                "The rule for squares is what both arrows give together. One arrow holds the other factor still.",
+                "In y = ab with a = b = 11, the arrow from a brings b = 11, although y is the square of 11.",
             )),
             Wrong("the operand's own slope", lambda d: [1, 1, 2], (
-                "The edges bring what a sum would send.",
-                "An edge carries the derivative of the operation. That of a product depends on the other factor.",
+                "The arrows bring what a sum would send.",
+                "An arrow carries the derivative of the operation. That of a product depends on the other factor.",
                 "In y = ab at a = 9, b = 13, moving a by da moves y by 13 da, not by da.",
             )),
             Wrong("the value for the slope", lambda d: [d.x**2, d.x**2, 2 * d.x**2], (
-                "The edges bring the value of y.",
-                "An edge carries a derivative: by how much y moves for each unit that the operand moves.",
-                "In y = ab at a = 9, b = 13 the value is 117; the edge from a brings 13.",
+                "The arrows bring the value of y.",
+                "An arrow carries a derivative: by how much y moves for each unit that the operand moves.",
+                "In y = ab at a = 9, b = 13 the value is 117; the arrow from a brings 13.",
             )),
             Wrong("the second operand held still", lambda d: [d.x, 0, d.x], (
-                "One of the edges is empty in your answer.",
+                "One of the arrows is empty in your answer.",
                 "Both operands are the same node, so both move when it moves: neither is a constant.",
-                "In y = ab with a = b = 11, the edge from b is as alive as that from a, and brings 11 as well.",
+                "In y = ab with a = b = 11, the arrow from b is as alive as that from a, and brings 11 as well.",
             )),
         ),
     ),
@@ -224,7 +224,7 @@ EXERCISES = (
             Wrong("the local derivative at the output", lambda d: _at_output(d), (
                 "The paths are right, but one local derivative was taken at a wrong value.",
                 "The slope of a square is taken at what goes into the square.",
-                "u = t² at t = 10: the edge carries 2 · 10 = 20, not twice the value 100 that comes out.",
+                "u = t² at t = 10: the arrow carries 2 · 10 = 20, not twice the value 100 that comes out.",
             )),
         ),
     ),
@@ -311,13 +311,13 @@ EXERCISES = (
             )),
             Wrong("each factor beside its own slope", lambda d: f"(a + b) + {d.k}*a*{d.k}*a*b", (
                 "Each factor was put beside its own slope.",
-                "The edge from a factor into a product carries the other factor.",
+                "The arrow from a factor into a product carries the other factor.",
                 "For f = uv with u = 3t: the path through u brings v · 3, and not u · 3.",
             )),
             Wrong("k is forgotten", lambda d: "a**2 + 2*a*b", (
                 "Two paths, one sum; and a factor that the cell printed is missing.",
                 "A constant factor of an operation is a factor of its local derivatives.",
-                "For p = 7t² the edge from t carries 7 · 2t, not 2t.",
+                "For p = 7t² the arrow from t carries 7 · 2t, not 2t.",
             )),
         ),
     ),

@@ -114,6 +114,11 @@ RULES = Exercise(
             "Every entry has a say in the sum, so that every entry receives the cotangent.",
             "If t has shape (5, 1) and ȳ = 3, t receives five threes, in shape (5, 1).",
         )),
+        Wrong("the seed is always 1", _but("total", lambda g, a: [np.ones_like(a)]), (
+            "One rule sends the same, whatever arrives.",
+            "The result may have gone on into other operations, so that what comes back is any number.",
+            "If t has shape (1, 2) and ȳ = 7, both entries of t receive the 7.",
+        )),
         Wrong("backward undoes the sign", _but("negative", lambda g, a: [g]), (
             "One of the simplest rules lets the cotangent pass unchanged.",
             "Backward does not restore the input: it multiplies by the local derivative, sign and all.",

@@ -58,6 +58,11 @@ ROWS = Exercise(
             "Python decides at the `if`, by the value. The other branch leaves no trace in this run.",
             "`u if u.item() > 0 else u * u * u` at u = 4 records nothing at all.",
         )),
+        Wrong("the loop alone", lambda d: 2 * d.n, (
+            "The loop is right. What else does a run of this function execute?",
+            "The value decides at the `if`; the side that is taken is executed like any other line.",
+            "`t = u * 2.0`, then `return ag.exp(t)`: the last line has an operation as well, and its node.",
+        )),
         Wrong("one node a line", lambda d: d.n + 1, (
             "A line of the loop does more than one thing.",
             "Each operation makes a node, however many of them share a line or an expression.",
@@ -105,7 +110,7 @@ NODE = Exercise(
         Wrong("a grad_fn works once", lambda d: "ac", (
             "There is a further true statement, about what can be done again.",
             "A VJP is a linear map at a fixed point. Nothing is used up when it is applied.",
-            "Lesson 06 called one a second time, to see which parent got what.",
+            "Lesson 06 sent six seeds back through one graph, one after the other.",
         )),
         Wrong("a Node is a Tensor, and its record", lambda d: "abce", (
             "All true ones are there, with a false one about what kind of thing a Node is.",

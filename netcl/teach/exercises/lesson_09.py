@@ -16,9 +16,12 @@ from netcl.teach.exercises import lesson_09_build as build
 
 
 def _order_data(rng: Random) -> dict[str, Any]:
-    """One graph under changing names: k is used by m, n, r and the loss; m by n alone."""
+    """One graph under changing names: k is used by m, n, r and the loss; m by n alone.
+
+    The names stand in an order that is right neither way round: the cell prints them, and must not print an answer.
+    """
     k, m, n, r, x, y = rng.sample("abcdghkmnpqrsuvwz", 6)
-    return {"parents": {"loss": [k, r, n], r: [k], n: [m, k], m: [k], k: [x, y], x: [], y: []}}
+    return {"parents": {"loss": [k, r, n], m: [k], k: [x, y], n: [m, k], r: [k], x: [], y: []}}
 
 
 def _backward_edges(d: SimpleNamespace) -> list[tuple[str, str]]:
