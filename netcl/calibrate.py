@@ -66,8 +66,8 @@ def _sampler(device: Device, text: str, size: int) -> Callable[[], float]:
 def describe(size: int) -> str:
     """Say what a crossover means.
 
-    >>> describe(131072).split(", ")[0]
-    'work on 131'
+    >>> describe(131072)[:24]
+    'work on 131,072 elements'
     """
     return f"work on {size:,} elements or more goes to all {pocl.cores()} cores, smaller work to one"
 

@@ -108,8 +108,8 @@ def readings(numpy: ModuleType) -> dict[str, Reading]:
             G, a, _flat_places(a, lambda x: np.broadcast_to(x, out.shape))
         ),
         "as {a.dtype}": lambda G, a, out, **_: G.astype(a.dtype),
-        "G @ {b}ᵀ": lambda G, a, b, out: _matmul(_upstream(G, a, b), np.swapaxes(_rows(b, False), -1, -2), a),
-        "{a}ᵀ @ G": lambda G, a, b, out: _matmul(np.swapaxes(_rows(a, True), -1, -2), _upstream(G, a, b), b),
+        "G @ {b}ᵀ": lambda G, a, b, *_, out: _matmul(_upstream(G, a, b), np.swapaxes(_rows(b, False), -1, -2), a),
+        "{a}ᵀ @ G": lambda G, a, b, *_, out: _matmul(np.swapaxes(_rows(a, True), -1, -2), _upstream(G, a, b), b),
         "spread {out.shape} → {a.shape}": lambda G, a, out, **attrs: _spread(G, a, **attrs),
         "spread {out.shape} → {a.shape}, ÷ {count}": lambda G, a, out, **attrs: (
             _spread(G, a, **attrs) / (a.size // out.size)
@@ -163,6 +163,7 @@ def readings(numpy: ModuleType) -> dict[str, Reading]:
             G, tuple(-s for s in shift) if isinstance(shift, tuple) else -shift, axis
         ),
         "{out} · (G − Σ {out} · G)": lambda G, a, out, axis=-1: out * (G - (out * G).sum(axis, keepdims=True)),
+        "Σ G over rows": lambda G, a, b, c, out: G.reshape(-1, len(c)).sum(0),
         "G − exp({out}) · Σ G": lambda G, a, out, axis=-1: G - np.exp(out) * G.sum(axis, keepdims=True),
         "(G − mean G − {out} · mean({out} · G)) / σ": lambda G, a, out, axis=-1, eps=1e-5: (
             (G - G.mean(axis, keepdims=True) - out * (out * G).mean(axis, keepdims=True))
