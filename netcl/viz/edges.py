@@ -161,7 +161,7 @@ def _scalar(child: Node, position: int) -> float | None:
 def _after_structural(child: Node, position: int) -> str:
     """What a structural op's rule does after that which its label says."""
     shapes = [tuple(x.shape) for x in operands_of(child) if isinstance(x, (Node, Tensor))]
-    if child.op_name == "matmul" and len(shapes) == 2:
+    if (child.op_name == "matmul" and len(shapes) == 2) or (child.op_name == "affine" and position < 2):
         batch = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
         own = shapes[position][:-2]
         return _sum_over(stretched_axes(batch, own)) if own != batch else ""
