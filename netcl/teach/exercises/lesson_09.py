@@ -55,6 +55,11 @@ ORDER = Exercise(
             "Count a node's users, and cross one off each time. At none left, it may go.",
             "If u feeds three nodes, the first two deliveries leave it waiting.",
         )),
+        Wrong("as it is printed", lambda d: list(d.parents), (
+            "That is the list as the cell prints it, and it is printed in no particular order.",
+            "Draw the graph, the loss at the top, and go from each node to those that it was made from.",
+            "A list of guests says nothing about who has to arrive before whom.",
+        )),
         Wrong("as it was made", lambda d: build.depth_first(d.parents, "loss"), (
             "This is an order for the forward pass.",
             "Gradients flow from the loss; turn it round.",

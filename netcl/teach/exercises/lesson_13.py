@@ -135,6 +135,11 @@ HUNT = Exercise(
             "One step further back. The first one has finite operands throughout.",
             "For m = log(−0.7) and n = 3m, n only multiplies what m had made.",
         )),
+        Wrong("two away", lambda d: {"t": "r", "s": "q", "q": "s"}[_offender(d)], (
+            "Print this value, and the one that it was made from. Which of the two are finite?",
+            "If its own value is finite, the offender comes later. If an operand is not, it came before.",
+            "In k = 0, m = log(k), n = 3m nothing is wrong with k yet, and n hands on what m began.",
+        )),
         Wrong("the op for the node", _made_by, (
             "That is the op. Which node did it make?",
             "Anomaly mode names the op, and then the line: the name of the node stands to the left of the = there.",
