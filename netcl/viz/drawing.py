@@ -27,6 +27,7 @@ from netcl.viz.png import bundled, render
 from netcl.viz.select import MOST_CARDS
 from netcl.viz.steps import passage
 from netcl.viz.tables import table
+from netcl.viz.text import counted
 from netcl.viz.views import GraphView, Show
 
 _MOST = (MOST_CARDS, 24, 12)  # a graph that is too wide for a page with all its cards is folded further
@@ -101,7 +102,8 @@ class Drawing:
         return bundled(shown) if self.shows_png else shown
 
     def __repr__(self) -> str:
-        return f"<Drawing of {self.view.name}: {len(self.view.cards)} cards, {len(self.view.edges)} edges>"
+        cards, edges = counted(len(self.view.cards), "card"), counted(len(self.view.edges), "edge")
+        return f"<Drawing of {self.view.name}: {cards}, {edges}>"
 
     def __str__(self) -> str:
         return self.text

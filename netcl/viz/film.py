@@ -21,7 +21,7 @@ from netcl.viz.replay import replay
 from netcl.viz.shapes import Arrow, Block, Line, Rect, Shape, Text
 from netcl.viz.steps import Passage, Step
 from netcl.viz.svg import Writer
-from netcl.viz.text import shorten, width
+from netcl.viz.text import counted, shorten, width
 from netcl.viz.values import ArrayView
 from netcl.viz.views import SLOT_TEXT, Card
 
@@ -80,7 +80,7 @@ class Filmstrip(Drawing):
         return page_of(Frames(self.passage, page=self.page), self._notes)
 
     def __repr__(self) -> str:
-        return f"<Filmstrip of {self.view.name}: {self.passage.last} steps>"
+        return f"<Filmstrip of {self.view.name}: {counted(self.passage.last, 'step')}>"
 
 
 def filmstrip(

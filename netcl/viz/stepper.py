@@ -26,7 +26,7 @@ from netcl.viz.quiz import KINDS, Answer, Quiz
 from netcl.viz.replay import Replay, replay
 from netcl.viz.select import MOST_CARDS
 from netcl.viz.steps import Step
-from netcl.viz.text import xml
+from netcl.viz.text import counted, xml
 from netcl.viz.tools import KERNEL, Tools
 
 # A live stepper hides the static picture that stands just before it; without a kernel that picture is what is seen.
@@ -182,7 +182,7 @@ class Stepper:
         """What is seen without a kernel: all steps, or in predict mode the graph before the first."""
         if self.quiz is not None:
             picture = self.frames.svg(Look(0, unnumbered=True), LIGHT)
-            said = f"backward pass of {self.run.view.name}, {self.run.passage.last} steps to predict"
+            said = f"backward pass of {self.run.view.name}, {counted(self.run.passage.last, 'step')} to predict"
             shown = {"image/svg+xml": picture, "text/plain": f"{said}\n\n{self.run.passage.steps[0].sentence}"}
         else:
             shown = {"image/svg+xml": self._film.svg, "text/plain": self._film.text}
@@ -212,7 +212,7 @@ class Stepper:
 
     def __repr__(self) -> str:
         asked = ", to be predicted" if self.quiz is not None else ""
-        return f"<Stepper of {self.run.view.name}: {self.run.passage.last} steps{asked}>"
+        return f"<Stepper of {self.run.view.name}: {counted(self.run.passage.last, 'step')}{asked}>"
 
 
 def step(

@@ -10,7 +10,7 @@ from netcl.viz.arrange import MARGIN, Route, Scene
 from netcl.viz.cards import SMALL
 from netcl.viz.palette import mix
 from netcl.viz.shapes import Arrow, Block, Line, Placed, Point, Rect, Shape, Text
-from netcl.viz.text import shorten, width, xml
+from netcl.viz.text import counted, shorten, width, xml
 from netcl.viz.views import GraphView
 
 SANS = "Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif"
@@ -206,7 +206,7 @@ def describe(view: GraphView) -> tuple[str, str]:
     title = f"{passes.get(view.show, 'Forward and backward pass' if view.ran else 'Forward pass')} of {view.name}"
     root = view.card(view.root)
     value = f" = {root.value.line(40)}" if root.value is not None else ""
-    said = f"{root.title}{value}; {len(view.cards)} cards, {len(view.edges)} edges"
+    said = f"{root.title}{value}; {counted(len(view.cards), 'card')}, {counted(len(view.edges), 'edge')}"
     if view.show in ("forward", "tangents"):
         return title, f"{said}."
     state = f", seeded with {view.seed}" if view.seed else "" if view.ran else ", backward not run"

@@ -124,3 +124,12 @@ def shorten(text: str, room: float, size: float, *, bold: bool = False, mono: bo
 def clip(text: str, count: int) -> str:
     """The text, cut with an ellipsis to `count` characters."""
     return text if len(text) <= count else text[: max(count - 1, 0)].rstrip() + ELLIPSIS
+
+
+def counted(number: int, thing: str) -> str:
+    """A number and what is counted, in the plural where there is not exactly one.
+
+    >>> counted(1, "edge"), counted(0, "edge")
+    ('1 edge', '0 edges')
+    """
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -347,7 +347,7 @@ def test_a_fused_node_is_stepped_and_nudged() -> None:
     x = leaf([0.5, -1.0], "x")
     loss = ag.fuse(lambda x: (ag.tanh(x * 2.0 + 0.5) ** 2).sum())(x)
     loss.backward()
-    assert repr(viz.step(loss, names={loss: "loss"})) == "<Stepper of loss: 1 steps>"
+    assert repr(viz.step(loss, names={loss: "loss"})) == "<Stepper of loss: 1 step>"
     moved = nudge(loss, x, x.grad.to_host(), np.ones(()), ("x", "loss"), 0)
     assert moved.after - moved.before == pytest.approx(moved.slope * 0.01, rel=0.05)
     assert "x → loss" in viz.trace(x, to=loss, names={loss: "loss"}).text
