@@ -36,7 +36,8 @@ class Row:
 
 
 def _cells(row: Row) -> str:
-    return "".join(f'<td style="{_LINE}">{xml(cell)}</td>' for cell in (row.name, row.kind, row.asks, row.state))
+    state = f'<td style="{_LINE};white-space:nowrap">{xml(row.state)}</td>'
+    return "".join(f'<td style="{_LINE}">{xml(cell)}</td>' for cell in (row.name, row.kind, row.asks)) + state
 
 
 class Progress:

@@ -46,7 +46,8 @@ _HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.M)
 _EXERCISE_HEADING = re.compile(r"^Exercise \d+\.\d+ · (\w+)")
 _SOLUTION = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.S)
 _NOT_READ = re.compile(r"#.*need not be read", re.I)
-_WIDGET = "application/vnd.jupyter.widget-view+json"
+# A stored lesson keeps no view of a widget, which has nothing behind it without a kernel, but the words beside it.
+_WIDGET = re.compile(r"<(?:Explorer|Interaction|Stepper)\b")
 
 
 class Minutes(NamedTuple):
@@ -174,12 +175,13 @@ def _of_outputs(outputs: Sequence[dict[str, Any]]) -> float:
     looking = _minutes(run=1)
     for output in outputs:
         data = output.get("data", {})
-        if _WIDGET in data:
+        words = "".join(data.get("text/plain", ""))
+        if _WIDGET.match(words):
             looking += _minutes(widget=1)
         elif any(kind.startswith("image/") for kind in data):
             looking += _minutes(picture=1)
         else:
-            looking += _minutes(line=len("".join(output.get("text") or data.get("text/plain", "")).splitlines()))
+            looking += _minutes(line=len(("".join(output.get("text", "")) or words).splitlines()))
     return looking
 
 

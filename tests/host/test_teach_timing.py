@@ -296,7 +296,7 @@ def test_code_is_read_line_by_line_unless_it_says_that_it_need_not_be() -> None:
 def test_outputs_are_looked_at() -> None:
     lines = {"output_type": "stream", "text": ["a\n", "b\n"]}
     picture = {"data": {"image/svg+xml": "<svg/>", "text/plain": "a\nb\nc"}}
-    widget = {"data": {timing._WIDGET: {}, "text/plain": "a"}}
+    widget = {"data": {"text/plain": ["<Interaction: h = 1 at the start>"]}}
     assert time_of(code("f()", outputs=(lines, picture, widget))).looking == pytest.approx((2 + 2 + 20 + 60) / 60)
 
 

@@ -68,6 +68,11 @@ class TestNotebook:
         for data in pictures:
             assert data["text/plain"] and "text/latex" not in data
 
+    def test_keeps_no_view_of_a_widget(self, path: Path) -> None:
+        # Without a kernel a view is "Error displaying widget" in JupyterLab. The picture before it and its words stay.
+        kinds = {kind for cell in code_cells(path) for output in cell["outputs"] for kind in output.get("data", ())}
+        assert {kind for kind in kinds if "widget" in kind} == set(), "delete it from the stored outputs"
+
     def test_says_nothing_of_the_machine_it_ran_on(self, path: Path) -> None:
         compared = [cell for cell in load(path)["cells"] if IGNORED not in cell["metadata"].get("tags", [])]
         assert TRACES.findall(json.dumps(compared, ensure_ascii=False)) == []
