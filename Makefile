@@ -25,7 +25,7 @@ help:
 	@echo "make oclgrind   run the device tests under Oclgrind, which finds wrong accesses to memory"
 	@echo "make browser    run the tests in JupyterLab and Chromium (CHROMIUM=program, if it is not on the PATH)"
 	@echo "make bench      measure netcl beside its peers (ARGS=\"--quick chain\" measures roughly, and only that)"
-	@echo "make ulp        measure netcl's own float32 functions over every float32 (ARGS=--step 97: some)"
+	@echo "make ulp        measure the error of float32 functions over every float32 (ARGS=\"--step 97\": over some)"
 	@echo "make demo       print the worked example and save its picture as netcl-demo.svg"
 	@echo "make lint       ruff and pyright"
 	@echo "make wheel      build the wheel into dist/"
@@ -53,10 +53,11 @@ browser: $(MADE)
 	@$(MAKE) --no-print-directory $(VENV)/.has-browser
 	@$(PYTEST) -p no:nbval tests/browser $(ARGS)
 
-# Peers that cannot be installed are said in the table, so that is no reason to stop.
+# Some minutes on many cores, a quarter of an hour on one. One function: make ulp ARGS="'pow 3'"
 ulp: $(VENV)/.has-bench
 	$(BIN)/python -m benchmarks.ulp $(ARGS)
 
+# Peers that cannot be installed are said in the table, so that is no reason to stop.
 bench: $(VENV)/.has-bench
 	@$(BIN)/python -m benchmarks.peers || true
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -16,10 +16,31 @@ from __future__ import annotations
 
 import re
 
-BOUNDS = {"exp": 1.1, "log": 1.0, "tanh": 2.5, "sigmoid": 2.6, "erf": 1.5}
-"""The largest error of each, in units in the last place, for every float32 whose true result is a normal number."""
+# Powers are made of operations that round correctly: each result, of mantissa 1 ≤ m < 2, is off by half a unit at most,
+# a relative error of 2⁻²⁴ / m. So one operation (a², 1 / a, √a) makes 0.5. Where there are two, the error of the first
+# (mantissa m₁) is m / (2 m₁) units of the second (mantissa m), beside that one's own half:
+# a³ = a² · a: m / m₁ is a's mantissa or half of it, and 2^(2/3) at most before the product passes 2; 0.79 + 0.5.
+# a⁴ = a² · a² and a⁻² = (1 / a) · (1 / a) have the error twice: m / m₁ is m₁ below √2, then m₁ / 2; 1.41 + 0.5.
+# a^(−1/2) = 1 / √a: m = 2 / m₁, so it is 1 / m₁² < 1; 1 + 0.5.
+_POWER_BOUNDS = {
+    "pow -2": 1.92,
+    "pow -1": 0.5,
+    "pow -0.5": 1.5,
+    "pow 0": 0.0,
+    "pow 0.5": 0.5,
+    "pow 1": 0.0,
+    "pow 2": 0.5,
+    "pow 3": 1.3,
+    "pow 4": 1.92,
+}
 
-BUILT_IN_BOUNDS = {"exp": 3.0, "log": 3.0, "tanh": 5.0, "sigmoid": 6.0, "erf": 16.0}
+BOUNDS = {"exp": 1.1, "log": 1.0, "tanh": 2.7, "sigmoid": 2.6, "erf": 1.5, "sin": 4.0, "cos": 4.0, **_POWER_BOUNDS}
+"""The largest error of each, in units in the last place, for every float32 whose true result is a normal number.
+
+sin and cos are built in on every device, and OpenCL C promises 4. Powers are alike wherever division and roots round
+correctly."""
+
+BUILT_IN_BOUNDS = {**BOUNDS, "exp": 3.0, "log": 3.0, "tanh": 5.0, "sigmoid": 6.0, "erf": 16.0}
 """Those of a GPU's own functions, which OpenCL C 3.0 promises (relative error as ULPs); sigmoid's follows."""
 
 # exp(x) = 2ⁿ exp(r), n = round(x / ln 2), |r| ≤ ln(2) / 2. Adding 1.5 · 2²³ rounds to an integer, which then stands in
