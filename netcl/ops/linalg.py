@@ -134,7 +134,7 @@ def affine(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     if b.device is not device or c.device is not device:
         one_device("affine", (a, b, c))
     if layout is None:
-        return add.function(matmul.function(a, b), c)
+        return add(matmul(a, b), c)
     return Tensor(layout, kernels.matmul(device, a, b, layout, c), device)
 
 

@@ -213,8 +213,8 @@ def _callers() -> Iterator[str]:
     """Yield the modules of what is running, the innermost first, this one and the device's aside."""
     frame = sys._getframe()
     while frame is not None:
-        module = frame.f_globals["__name__"]
-        if module not in (__name__, Device.__module__):
+        module = frame.f_globals.get("__name__")  # what was made by exec has none
+        if module not in (None, __name__, Device.__module__):
             yield module
         frame = frame.f_back
 
