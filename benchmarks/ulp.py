@@ -100,18 +100,20 @@ def worst(name: str, x: np.ndarray) -> Worst:
         power_of_two = (rounded.view(np.uint32) & 0x7F800000).view(np.float32)
         error = np.where(usual, np.abs(got - want) / power_of_two, 0.0)
         rest = np.flatnonzero(~usual)
-        misplaced = rest[~_in_place(got[rest].astype(np.float64), want[rest], rounded[rest])]
+        misplaced = rest[~_in_place(got[rest].astype(np.float64), want[rest], rounded[rest], bound(name))]
     place = int(error.argmax())
     return Worst(float(error[place]) * 2**23, float(x[place]), tuple(x[misplaced[:5]].tolist()))
 
 
-def _in_place(got: np.ndarray, want: np.ndarray, rounded: np.ndarray) -> np.ndarray:
+def _in_place(got: np.ndarray, want: np.ndarray, rounded: np.ndarray, ulp: float) -> np.ndarray:
     """Say where NaN, infinities and what is below the normal numbers are as they should be.
 
-    Results below the normal numbers may be off by two of their steps, or be 0 where the device flushes them.
+    Results below the normal numbers may be off by two of their steps, or be 0 where the device flushes them. At the end
+    of the range infinity counts as 2¹²⁸, one step above the largest number, and may be off by as much as numbers may.
     """
-    close = (np.abs(got - want) <= 2 * 2.0**-149) | (got == 0)
-    same = np.where(np.isfinite(rounded), (np.abs(rounded) < _TINY) & close, got == rounded)
+    close = (np.abs(rounded) < _TINY) & ((np.abs(got - want) <= 2 * 2.0**-149) | (got == 0))
+    end = (got == rounded) | (np.abs(np.clip(got, -(2.0**128), 2.0**128) - want) <= ulp * 2.0**104)
+    same = np.where(np.isinf(got) | np.isinf(rounded), end, close)
     return np.isnan(got) & np.isnan(rounded) | same & ((got == 0) | (np.signbit(got) == np.signbit(rounded)))
 
 

@@ -60,6 +60,21 @@ def test_what_is_out_of_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_array_equal(found.wrong, x[i : i + 1])
 
 
+def test_infinity_is_one_step_above_the_largest_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cube of 6981463572480 is 0.62 of a step below 2¹²⁸: rounded once it is the largest number, twice infinite."""
+    x = np.array([6981463572480, 6.9e12, 7e12], np.float32)
+    largest = np.finfo(np.float32).max
+    for got, wrong in (
+        (x * 0 + largest, x[1:]),
+        (x * np.inf, x[1:2]),
+        (x * -np.inf, x),
+    ):
+        monkeypatch.setattr(ulp, "compute", lambda name, x, got=got: got)
+        found = worst("pow 3", x)
+        misplaced = set(found.wrong) | ({found.at} if found.ulp > bound("pow 3") else set())
+        assert misplaced == set(wrong.tolist())
+
+
 def test_all_have_a_bound_and_a_definition() -> None:
     assert set(BOUNDS) == set(EXACT) == set(BUILT_IN_BOUNDS)
     assert {float(name[4:]) for name in EXACT if name.startswith("pow ")} == power.literals
