@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +21,10 @@ from netcl.ops.shape import astype, broadcast_to, reshape
 from netcl.ops.table import structural
 from netcl.tensor import Tensor
 
+# How many classes are enough for labels that were found to be right once. No element of a tensor changes, so what was
+# found stays true, and a training step over the same labels need not wait for the device again.
+_enough: WeakKeyDictionary[Tensor, int] = WeakKeyDictionary()
+
 
 def _reduce(values: Any, reduction: str) -> Any:
     if reduction == "none":
@@ -33,11 +38,15 @@ def _check_reduction(op: str, reduction: Any) -> None:
 
 
 def _check_labels(op: str, a: Tensor, labels: Tensor, axis: int) -> None:
-    """Refuse labels that are no classes of `a`; reads them from the device."""
+    """Refuse labels that are no classes of `a`; reads them from the device, the first time that a tensor comes."""
     (place,) = lay.normalize_axes(op, axis, a.layout.ndim)
     classes = _classes(op, a.layout, labels.layout, place, str(axis))
+    if _enough.get(labels, classes + 1) <= classes:
+        return
     host = labels.to_host()
-    if host.size and (host.min() < 0 or host.max() >= classes):
+    if not host.size or (host.min() >= 0 and host.max() < classes):
+        _enough[labels] = int(host.max()) + 1 if host.size else 0
+    else:
         where_wrong = tuple(int(i) for i in np.argwhere((host < 0) | (host >= classes))[0])
         raise IndexingError(
             f"{op}: label {host[where_wrong]} at {where_wrong} is no class: there are {classes}, from 0"
@@ -89,7 +98,7 @@ def cross_entropy(a: Tensor, labels: Tensor, axis: int = -1, reduction: str = "m
     Raises:  IndexingError for a label that is no class, DTypeError for labels that are not integers, ShapeError naming
              both shapes
 
-    The labels are read from the device to be checked. Finite for scores of any finite size.
+    The labels are read from the device to be checked, once for each tensor. Finite for scores of any finite size.
     """
     _check_reduction("cross_entropy", reduction)
     _check_labels("cross_entropy", a, labels, axis)

@@ -11,7 +11,7 @@ from netcl import autograd as ag
 from netcl import optim
 from netcl.commands import recorded
 from netcl.device import Device
-from netcl.errors import ShapeError
+from netcl.errors import IndexingError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -220,3 +220,20 @@ def test_a_gradient_that_is_spread_goes_back_through_an_affine_map(device: Devic
     a, b, c = (ag.tensor(np.ones(s, np.float32), requires_grad=True) for s in ((4, 3), (3, 20), (20,)))
     ag.affine(a, b, c).sum().backward()
     assert (a.grad.to_host() == 20).all() and (b.grad.to_host() == 4).all() and (c.grad.to_host() == 4).all()
+
+
+def test_labels_are_read_once_for_each_tensor_and_number_of_classes(device: Device) -> None:
+    def reads(scores: Any, labels: Any) -> int:
+        with recorded(device) as commands:
+            ag.cross_entropy(scores, labels)
+        return sum(command.kind == "read" for command in commands)
+
+    five, four = (ag.tensor(np.ones((3, n), np.float32)) for n in (5, 4))
+    labels, others = (ag.tensor(np.array([0, 4, 2])) for _ in range(2))
+    assert [reads(five, each) for each in (labels, labels, others, labels)] == [1, 0, 1, 0]
+    with pytest.raises(IndexingError, match=r"label 4 at \(1,\) is no class: there are 4"):
+        ag.cross_entropy(four, labels)
+    wrong = ag.tensor(np.array([0, -1, 2]))
+    for _ in range(2):
+        with pytest.raises(IndexingError, match=r"label -1 at \(1,\)"):
+            ag.cross_entropy(five, wrong)
