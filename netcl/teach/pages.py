@@ -1,7 +1,7 @@
 """Notebooks as HTML pages whose pictures say what they show.
 
-nbconvert (7.17) sets an SVG as an image that has no description, and whoever hears the page hears just that. Give it
-`described` as a preprocessor:
+nbconvert (7.17) sets an SVG as an image that has no description, and whoever hears the page hears just that. It has
+MathJax break formulas into lines, too, which takes those in tables to pieces. Give it `described` as a preprocessor:
 
     jupyter nbconvert --to html --HTMLExporter.preprocessors=netcl.teach.pages.described 06_reverse_mode.ipynb
 """
@@ -15,9 +15,18 @@ from typing import Any
 
 __all__ = ["described"]
 
+# nbconvert's own settings are read before the cells are, so this changes what MathJax made of them.
+_UNBROKEN = """<script>
+if (window.MathJax && MathJax.Hub) MathJax.Hub.Register.StartupHook("CommonHTML Jax Ready", function () {
+    MathJax.OutputJax.CommonHTML.config.linebreaks.automatic = false;
+});
+</script>"""
+
 
 def described(notebook: Any, resources: Any) -> tuple[Any, Any]:
-    """Set each SVG of a notebook as an image with the title and description in it; a preprocessor of nbconvert.
+    """Set each SVG of a notebook as an image with the title and description in it, and each formula on one line.
+
+    A preprocessor of nbconvert, for HTML.
 
     >>> picture = '<svg xmlns="http://www.w3.org/2000/svg"><title>A line</title><desc>It rises.</desc></svg>'
     >>> output = {"output_type": "display_data", "data": {"image/svg+xml": picture}}
@@ -30,6 +39,9 @@ def described(notebook: Any, resources: Any) -> tuple[Any, Any]:
             # An SVG without a title says nothing either way; and where there is HTML, that is what nbconvert takes.
             if "<title>" in data.get("image/svg+xml", "") and "text/html" not in data:
                 data["text/html"] = _image(data.pop("image/svg+xml"))
+    import nbformat  # not installed with netcl alone, but with nbconvert
+
+    notebook["cells"].append(nbformat.v4.new_markdown_cell(_UNBROKEN))
     return notebook, resources
 
 

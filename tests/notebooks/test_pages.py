@@ -51,11 +51,13 @@ def test_a_page_says_what_its_pictures_show() -> None:
     notebook = nbformat.read(LESSON, as_version=4)
     drawn = pictures(notebook)
     exporter = nbconvert.HTMLExporter(preprocessors=["netcl.teach.pages.described"])
-    alts = Images(exporter.from_notebook_node(notebook)[0]).alts
+    page = exporter.from_notebook_node(notebook)[0]
+    alts = Images(page).alts
     for picture in drawn:
         title, words = (re.search(rf"<{tag}>(.*?)</{tag}>", picture) for tag in ("title", "desc"))
         assert title and words
         name, told = html.unescape(title[1]), html.unescape(words[1]).removesuffix(".")
         assert any(alt and name in alt and told in alt for alt in alts), name
     assert len(alts) >= len(drawn) >= 3
+    assert "linebreaks.automatic = false;\n});\n</script>" in page, "formulas in tables are broken into pieces"
     assert [alt for alt in alts if not alt or "No description" in alt] == []
