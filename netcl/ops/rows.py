@@ -315,7 +315,7 @@ class _Step(NamedTuple):
                 buffers.append(buffer)
                 results[place] = Tensor(layout, buffer, device)
             chosen = [given[i] for i in sources]
-            buffers += [x for x in chosen if type(x) is PooledBuffer]
+            buffers += [x for x in chosen if not isinstance(x, (int, float))]
             if layout.size:
                 device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
         for place, shape in stretched:
