@@ -6,7 +6,8 @@ Three launches, for the cotangents of a, b and c, take longer to start than a sm
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,11 +23,12 @@ _TURNS = 16  # rows that are summed in turn, as in reductions
 
 
 class AffineVJP(NamedTuple):
-    """A prepared way back: the launch, how its results lie, and which of (g, a, b, *results) its buffers are."""
+    """A prepared way back: the launch, how its results lie, and what picks its buffers from those of
+    (g, a, b, *results)."""
 
     launch: Launch
     outs: list[Layout]
-    order: list[int]
+    pick: itemgetter[Any]
 
 
 @lru_cache(maxsize=1024)
@@ -49,7 +51,9 @@ def affine_vjp(device: Device, g: Layout, a: Layout, b: Layout, wanted: tuple[in
     (n, m), k = g.shape, a.shape[1]
     if not _LEAST <= n * m * k <= _MOST or (m > 1 and g.element_strides[1] != 1):
         return None
-    parts, outs, order = [], [], []
+    parts: list[Part] = []
+    outs: list[Layout] = []
+    order: list[int] = []
     for place, i in enumerate(wanted, 3):
         if i == 0:
             parts.append(_product(device, g, transpose(b, (1, 0))))
@@ -61,7 +65,7 @@ def affine_vjp(device: Device, g: Layout, a: Layout, b: Layout, wanted: tuple[in
             parts.append(_sums(device, g))
             order += place, 0
         outs.append(contiguous((a.shape, b.shape, (m,))[i], dtype))
-    return AffineVJP(together(dtype, parts), outs, order)
+    return AffineVJP(together(dtype, parts), outs, itemgetter(*order))
 
 
 def _product(device: Device, a: Layout, b: Layout) -> Part:

@@ -33,8 +33,7 @@ def matmul(device: Device, a: Operand, b: Operand, out: Layout, bias: Operand | 
     buffer = device.pool.allocate(out.nbytes)
     if not out.size:
         return buffer
-    beside = bias is not None and bias.layout == contiguous(out.shape[-1:], out.dtype)
-    plan, swapped = _plan(device, a.layout, b.layout, out, beside)
+    plan, swapped = _plan(device, a.layout, b.layout, out, None if bias is None else bias.layout)
     left, right = (b.buffer, a.buffer) if swapped else (a.buffer, b.buffer)
     if plan.pack_a is not None:
         panels = device.pool.allocate(plan.bytes_a)
@@ -59,9 +58,10 @@ def matmul(device: Device, a: Operand, b: Operand, out: Layout, bias: Operand | 
 
 
 @lru_cache(maxsize=4096)
-def _plan(device: Device, a: Layout, b: Layout, out: Layout, biased: bool = False) -> tuple[Plan, bool]:
-    """Choose the kernel, `biased` one that adds a bias if there is one; say too whether the operands change sides."""
+def _plan(device: Device, a: Layout, b: Layout, out: Layout, bias: Layout | None = None) -> tuple[Plan, bool]:
+    """Choose the kernel, one that adds the bias too if there is one; say whether the operands change sides."""
     product, swapped = arrange(a, b, out)
+    biased = bias is not None and bias == contiguous(out.shape[-1:], out.dtype)
     plan = None
     if product.multiplications >= _TILED_FROM and out.dtype.kind == "f":
         if device.kind == "GPU":

@@ -12,6 +12,7 @@ from netcl import kernels
 from netcl import layout as lay
 from netcl.errors import DeviceError, DTypeError, ShapeError
 from netcl.layout import Layout, Shape
+from netcl.memory import NO_ROOM
 from netcl.ops.dtypes import common
 from netcl.ops.elementwise import add
 from netcl.ops.reduce import fold
@@ -157,12 +158,14 @@ def _joint(wanted: Sequence[int], g: Tensor, a: Tensor, b: Tensor, c: Tensor | N
     plan = kernels.affine_vjp(device, g.layout, a.layout, b.layout, tuple(wanted))
     if plan is None or (c is not None and c.layout.dtype != g.layout.dtype):
         return None
-    launch, outs, order = plan
-    allocate = device.pool.allocate
-    results = [Tensor(out, allocate(out.nbytes), device) for out in outs]
-    given = (g, a, b, *results)
-    device.run(launch, [given[i].buffer for i in order])
-    return results
+    launch, outs, pick = plan
+    try:
+        take = device.pool.take
+        results = [take(out.room) for out in outs]
+    except NO_ROOM:
+        results = [device.pool.allocate(out.nbytes) for out in outs]  # which says so
+    device.run(launch, pick((g.buffer, a.buffer, b.buffer, *results)))
+    return [Tensor(out, buffer, device) for out, buffer in zip(outs, results, strict=True)]
 
 
 matmul.joint = affine.joint = _joint
