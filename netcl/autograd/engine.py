@@ -23,7 +23,7 @@ from netcl.autograd.traced import settled
 from netcl.errors import DeviceError, DTypeError, GraphError, ShapeError
 from netcl.kernels import evaluate
 from netcl.ops.elementwise import add
-from netcl.ops.rows import RowVJP
+from netcl.ops.row_vjp import RowVJP
 from netcl.tensor import Tensor
 
 _passes = itertools.count(1)

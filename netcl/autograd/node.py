@@ -11,7 +11,7 @@ from netcl.autograd.pullback import RowPullback, released
 from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
-from netcl.ops.rows import RowVJP
+from netcl.ops.row_vjp import RowVJP
 from netcl.tensor import Tensor
 
 GradFn = Callable[[Tensor], list[Tensor | None]]

@@ -14,7 +14,9 @@ from netcl.device import Device
 from netcl.errors import GradFnError, GraphError
 from netcl.methods import ArrayMethods
 from netcl.ops import Op, Row
-from netcl.ops.rows import RowVJP, handed, interpret_expr, local, row_vjp, unbroadcast
+from netcl.ops.broadcasting import unbroadcast
+from netcl.ops.row_vjp import RowVJP, local
+from netcl.ops.rows import handed, interpret_expr, row_vjp
 from netcl.ops.shape import astype
 from netcl.tensor import Tensor
 

@@ -11,7 +11,8 @@ from netcl.autograd.pullback import accepts_out
 from netcl.errors import GradFnError, GraphError
 from netcl.methods import ArrayMethods
 from netcl.ops import Op, Row
-from netcl.ops.rows import interpret_expr, local
+from netcl.ops.row_vjp import local
+from netcl.ops.rows import interpret_expr
 from netcl.ops.shape import astype, broadcast_to
 
 

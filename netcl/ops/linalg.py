@@ -13,10 +13,11 @@ from netcl import layout as lay
 from netcl.errors import DeviceError, DTypeError, ShapeError
 from netcl.layout import Layout, Shape
 from netcl.memory import NO_ROOM
+from netcl.ops.broadcasting import unbroadcast
 from netcl.ops.dtypes import common
 from netcl.ops.elementwise import add
 from netcl.ops.reduce import fold
-from netcl.ops.rows import one_device, unbroadcast
+from netcl.ops.rows import one_device
 from netcl.ops.shape import broadcast_to, reshape, transpose
 from netcl.ops.table import structural
 from netcl.tensor import Tensor, check_dtype

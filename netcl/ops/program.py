@@ -18,9 +18,11 @@ from netcl.kernels import reduce
 from netcl.kernels.fused import Grid, Groups, Input, Line, Result, Term, fuse, number
 from netcl.kernels.source import Part
 from netcl.layout import Layout, Shape
+from netcl.ops.broadcasting import unbroadcast
 from netcl.ops.dtypes import BOOL
 from netcl.ops.reduce import kept_shape
-from netcl.ops.rows import G, Row, is_literal, local, signature, unbroadcast
+from netcl.ops.row_vjp import G, local
+from netcl.ops.rows import Row, is_literal, signature
 from netcl.ops.table import OPS
 from netcl.tensor import Tensor
 

@@ -13,8 +13,8 @@ from netcl.device import Device
 from netcl.errors import ShapeError
 from netcl.kernels import Formula, evaluate
 from netcl.layout import Shape
+from netcl.ops.broadcasting import unbroadcast
 from netcl.ops.composite import as_array, composite
-from netcl.ops.rows import unbroadcast
 from netcl.ops.table import structural
 from netcl.tensor import Tensor, check_dtype
 

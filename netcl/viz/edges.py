@@ -12,7 +12,7 @@ from netcl.autograd import Node
 from netcl.autograd.checkpoint import Rerun
 from netcl.expr import NUMPY, Expr, Num, evaluate, substitute, to_text
 from netcl.ops import OPS
-from netcl.ops.rows import stretched_axes
+from netcl.ops.broadcasting import stretched_axes
 from netcl.tensor import Tensor
 from netcl.viz.backward import Backward, operands_of
 from netcl.viz.fused import count_of, partial_of, rule_of, shape_within

@@ -15,7 +15,7 @@ import numpy as np
 from netcl import expr as ex
 from netcl.autograd.pullback import OpPullback
 from netcl.ops import OPS
-from netcl.ops.rows import stretched_axes
+from netcl.ops.broadcasting import stretched_axes
 from netcl.tensor import Tensor
 from netcl.viz.backward import gradient
 from netcl.viz.replay import Link, Replay, contributions

@@ -586,17 +586,17 @@ def test_gradcheck_and_gradgradcheck() -> None:
 @pytest.mark.usefixtures("float64")
 def test_gradcheck_finds_a_wrong_partial_in_a_fused_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     from netcl import expr as ex
-    from netcl.ops import program, rows
+    from netcl.ops import program, row_vjp
 
     sin = OPS["sin"]
     monkeypatch.setattr(sin, "partials", {"a": ex.parse("sin(a)")})
-    rows.local.cache_clear()
+    row_vjp.local.cache_clear()
     monkeypatch.setattr(program, "_PROGRAMS", {})
     try:
         with pytest.raises(GradcheckError):
             ag.gradcheck(ag.fuse(lambda x: ag.sin(x) * 2), normal(3, dtype=np.float64))
     finally:
-        rows.local.cache_clear()
+        row_vjp.local.cache_clear()
 
 
 def test_under_detect_anomaly_the_op_is_named() -> None:

@@ -15,7 +15,7 @@ import pytest
 from netcl import autograd as ag
 from netcl import expr as ex
 from netcl.errors import ArgumentError, GradcheckError
-from netcl.ops import OPS, Row, rows
+from netcl.ops import OPS, Row, row_vjp
 from netcl.ops.rows import interpret_expr
 from netcl.tensor import Tensor
 
@@ -134,9 +134,9 @@ def test_a_partial_replaced_in_the_table_is_refused(row: Row, draw: Draw, monkey
 
 
 def forget_derivatives() -> None:
-    rows.local.cache_clear()
-    rows._product.cache_clear()
-    rows._formula.cache_clear()
+    row_vjp.local.cache_clear()
+    row_vjp._product.cache_clear()
+    row_vjp._formula.cache_clear()
     for row in ROWS:
         row.cases.clear()
 
