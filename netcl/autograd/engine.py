@@ -122,20 +122,24 @@ def pull_back(
         g, rule = cotangents[node], node.rule
         if g is None or rule is None or (ends and node in ends):
             continue
+        if not retain:
+            cotangents[node] = None
         if type(rule) is RowVJP:
             choose = rule.parents
             parents = choose((node.a, node.b))
-            if type(g) is Tensor and not create_graph:
-                contributions = rule.pull(g, (g.buffer, node.x, node.y, node.buffer))
-            else:
+            if type(g) is not Tensor or create_graph:
                 contributions = _ask(node, g, create_graph)
+            else:
+                given = (g.buffer, node.x, node.y, node.buffer)
+                lone = len(parents) == 1 and cotangents[parents[0]] is None
+                if not lone and not anomalies and _add(rule, g, given, parents, cotangents, made):
+                    continue
+                contributions = rule.pull(g, given)
         else:
             parents = node.links[0]
             contributions = _ask(node, g, create_graph)
         if anomalies:
             anomaly.check_backward(node, g, contributions)
-        if not retain:
-            cotangents[node] = None
         if len(parents) == 1 and cotangents[parents[0]] is None:  # most nodes: what follows without a loop
             cotangents[parents[0]] = contributions[0]
             continue
@@ -152,6 +156,24 @@ def pull_back(
                 if type(total) is Tensor and not create_graph:
                     made.add(parent)
     return cotangents
+
+
+def _add(
+    rule: RowVJP, g: Tensor, given: tuple[Any, ...], parents: Sequence[Node], cotangents: dict[Node, Any],
+    made: set[Node],
+) -> bool:  # fmt: skip
+    """Add what a row sends back to what its parents have, in the launch that computes it; say whether that went."""
+    totals = [cotangents[parent] for parent in parents]
+    if not any(type(total) is Tensor for total in totals) or len(set(parents)) < len(parents):
+        return False
+    if not all(total is None or type(total) is Tensor for total in totals):
+        return False
+    sums = rule.add(g, given, totals)
+    if sums is None:
+        return False
+    cotangents.update(zip(parents, sums, strict=True))
+    made.update(parents)
+    return True
 
 
 def _towards(order: list[Node], ends: set[Node]) -> list[Node]:

@@ -101,7 +101,7 @@ class RowPullback(OpPullback):
         self.device = device
 
     @property
-    def op(self) -> Row:  # type: ignore[override]
+    def op(self) -> Any:  # type: ignore[override]
         """The row."""
         return self.vjp.row
 
@@ -113,13 +113,13 @@ class RowPullback(OpPullback):
     @property
     def saved(self) -> list[Any]:  # type: ignore[override]
         """The operands' values."""
-        pairs = zip(self.vjp.case.layouts, self.kept)  # noqa: B905 - that of the result is left over
+        pairs = zip(self.vjp.operands, self.kept)  # noqa: B905 - that of the result is left over
         return [x if layout is None else Tensor(layout, x, self.device) for layout, x in pairs]
 
     @property
     def out(self) -> Tensor:  # type: ignore[override]
         """The result."""
-        return Tensor(self.vjp.case.out, self.kept[-1], self.device)
+        return Tensor(self.vjp.out, self.kept[-1], self.device)
 
     def __call__(self, g: Any) -> list[Any]:
         if type(g) is Tensor:

@@ -17,6 +17,7 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     Raises:  ShapeError if `shape` does not broadcast to g.shape
     Source:  transpose of broadcast_to; NumPy broadcasting rules
 
+    >>> from netcl.tensor import Tensor
     >>> unbroadcast(Tensor.from_host([[1.0, 2.0], [3.0, 4.0]]), (1, 2)).to_host()
     array([[4., 6.]], dtype=float32)
     """

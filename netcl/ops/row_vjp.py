@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from netcl.kernels import Formula, Plan, prepare
 from netcl.layout import Layout, Shape
 from netcl.memory import NO_ROOM
 from netcl.ops.broadcasting import unbroadcast
+from netcl.ops.table import Op
 from netcl.tensor import Tensor
-
-if TYPE_CHECKING:
-    from netcl.ops.rows import Case, Row
 
 G = ex.Var("g")
 _PLANS_KEPT = 4096  # shapes that change at every call would otherwise pile up
@@ -33,18 +31,18 @@ def with_literals(e: ex.Expr, literals: Literals) -> ex.Expr:
 
 
 @lru_cache(maxsize=512)
-def local(row: Row, arg: str) -> ex.Expr:
+def local(row: Op, arg: str) -> ex.Expr:
     """Return the partial derivative with respect to `arg`, simplified."""
     return ex.simplify(row.partials[arg])
 
 
 @lru_cache(maxsize=512)
-def _product(row: Row, arg: str, literals: Literals) -> ex.Expr:
+def _product(row: Op, arg: str, literals: Literals) -> ex.Expr:
     return ex.simplify(ex.Call("mul", (G, with_literals(local(row, arg), literals))))
 
 
 @lru_cache(maxsize=512)
-def _formula(row: Row, wanted: tuple[int, ...], literals: Literals) -> Formula:
+def _formula(row: Op, wanted: tuple[int, ...], literals: Literals) -> Formula:
     return Formula(*[_product(row, row.args[i], literals) for i in wanted])
 
 
@@ -55,11 +53,15 @@ class RowVJP:
     Shapes:  g and out (*S); each result has its operand's shape and dtype
     """
 
-    __slots__ = ("case", "parents", "plans", "row", "shortest", "wanted")
+    __slots__ = ("literals", "operands", "out", "parents", "plans", "row", "shortest", "sums", "wanted")
 
-    def __init__(self, case: Case, wanted: tuple[int, ...]) -> None:
-        self.case = case
-        self.row = case.row
+    def __init__(
+        self, row: Op, operands: Sequence[Layout | None], out: Layout, literals: Literals, wanted: tuple[int, ...]
+    ) -> None:
+        self.row = row
+        self.operands = operands  # their layouts; None for a number
+        self.out = out
+        self.literals = literals
         self.wanted = wanted
         # Takes those that are wanted, as a tuple, out of one that begins with the operands.
         first = wanted[0] if wanted else 0
@@ -68,6 +70,7 @@ class RowVJP:
         # What most steps come down to, by the cotangent's layout: a launch on one or two tensors, with one result. Or
         # none at all: so many parents get the cotangent itself.
         self.shortest: dict[Layout, tuple[Launch | None, Layout, int, int | None]] = {}
+        self.sums: dict[tuple[Layout | None, ...], _Sum | None] = {}
 
     def pull(self, g: Tensor, given: Sequence[Any]) -> list[Any]:
         """Return one cotangent per wanted operand; given are the buffers of `g`, of the operands, and of the result.
@@ -109,32 +112,81 @@ class RowVJP:
             step.run(given, results, g.device)
         return results
 
+    def add(self, g: Tensor, given: Sequence[Any], totals: Sequence[Tensor | None]) -> list[Tensor] | None:
+        """Return what `pull` does, added to the totals that some have, in one launch. None where that takes more.
+
+        Math:    x_bar = x_bar + g · ∂out/∂x, rounded twice, as by two launches
+        """
+        key = (g.layout, *[None if total is None else total.layout for total in totals])
+        if key not in self.sums:
+            if len(self.sums) >= _PLANS_KEPT:
+                self.sums.clear()
+            self.sums[key] = self._sum(*key)
+        found = self.sums[key]
+        if found is None:
+            return None
+        plan, layout, sources, added = found
+        device = g.device
+        buffers = [device.pool.allocate(layout.nbytes) for _ in totals]
+        results = [Tensor(layout, buffer, device) for buffer in buffers]
+        chosen = [given[i] for i in sources] + [totals[place].buffer for place in added]  # type: ignore[union-attr]
+        buffers += [x for x in chosen if type(x) is PooledBuffer]
+        device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
+        return results
+
+    def _sum(self, g: Layout, *totals: Layout | None) -> _Sum | None:
+        """Plan `add` for the layouts of the cotangent and the totals, if one kernel computes all that is wanted."""
+        steps = self._steps(g)
+        if len(steps) != 1 or steps[0].plan is None or steps[0].stretched or len(steps[0].places) != len(self.wanted):
+            return None
+        _, layout, sources, *_ = steps[0]
+        products = [_product(self.row, self.row.args[i], self.literals) for i in self.wanted]
+        names = Formula(*products).variables
+        added = [place for place, total in enumerate(totals) if total is not None]
+        for place in added:
+            products[place] = ex.Call("add", (ex.Var(f"total{place}"), products[place]))
+        formula = Formula(*products, variables=(*names, *[f"total{place}" for place in added]))
+        layouts = [*self._chosen(g, names), *[totals[place] for place in added]]
+        return _Sum(prepare(formula, layouts, layout, self.out.dtype), layout, sources, added)
+
     def _steps(self, g: Layout) -> list[_Step]:
         """Put into one kernel what has one dtype; where the partial is 1, the cotangent itself is the result."""
-        layouts: dict[int, Any] = {-2: g, -1: self.case.out, **dict(enumerate(self.case.layouts))}
+        layouts: dict[int, Any] = {-2: g, -1: self.out, **dict(enumerate(self.operands))}
         groups: dict[np.dtype | None, list[int]] = {}
         for place, i in enumerate(self.wanted):
             if self.row.args[i] not in self.row.partials:
                 continue
             dtype = layouts[i].dtype
-            as_it_is = g.dtype == dtype and _product(self.row, self.row.args[i], self.case.literals) == G
+            as_it_is = g.dtype == dtype and _product(self.row, self.row.args[i], self.literals) == G
             groups.setdefault(None if as_it_is else dtype, []).append(place)
         steps = [self._step(dtype, places, layouts) for dtype, places in groups.items()]
         return [step for step in steps if step.plan is not None or step.stretched]
 
     def _step(self, dtype: np.dtype | None, places: list[int], layouts: Mapping[int, Any]) -> _Step:
-        out, names = self.case.out, self.row.args
+        out, names = self.out, self.row.args
         shapes = [layouts[self.wanted[place]].shape for place in places]
         stretched = [(place, shape) for place, shape in zip(places, shapes, strict=True) if shape != out.shape]
         if dtype is None:
             return _Step(None, out, (), places, stretched)
-        formula = _formula(self.row, tuple(self.wanted[place] for place in places), self.case.literals)
-        given = {"g": layouts[-2], "out": out} | {name: layouts[i] for i, name in enumerate(names)}
+        formula = _formula(self.row, tuple(self.wanted[place] for place in places), self.literals)
         numbers = {"g": 0, "out": -1} | {name: i for i, name in enumerate(names, 1)}
         sources = tuple(numbers[name] for name in formula.variables)
         layout = lay.contiguous(out.shape, dtype)
-        plan = prepare(formula, [given[name] for name in formula.variables], layout, out.dtype)
+        plan = prepare(formula, self._chosen(layouts[-2], formula.variables), layout, out.dtype)
         return _Step(plan, layout, sources, places, stretched)
+
+    def _chosen(self, g: Layout, names: Sequence[str]) -> list[Layout | None]:
+        known = {"g": g, "out": self.out} | dict(zip(self.row.args, self.operands, strict=True))
+        return [known[name] for name in names]
+
+
+class _Sum(NamedTuple):
+    """The launch of `RowVJP.add`: from which of g, the operands and the result, and the totals of which places."""
+
+    plan: Plan
+    layout: Layout
+    sources: tuple[int, ...]
+    added: list[int]
 
 
 class _Step(NamedTuple):

@@ -68,7 +68,7 @@ class Case:
         self.differentiable = self.out.dtype.kind == "f"
         # No operand is as wide as the result, so its device was not asked whether it can do that.
         self.widens = work == FLOAT64 and not any(x is not None and x.dtype == FLOAT64 for x in self.layouts)
-        self.literals = tuple((a, x) for a, x in zip(row.args, operands, strict=True) if is_literal(row, x))
+        self.literals: Any = tuple((a, x) for a, x in zip(row.args, operands, strict=True) if is_literal(row, x))
         self.plan = prepare(_forward(row, self.literals), self.layouts, self.out, work)
         self.ordinary = self.out.size > 0 and not self.widens and not self.plan.numeric
         self.vjps: list[RowVJP | None] = [None] * (1 << len(operands))  # by what is wanted
@@ -87,7 +87,8 @@ class Case:
         """Return the pullback to the operands whose bits are set in `wanted` (1 is the first)."""
         found = self.vjps[wanted]
         if found is None:
-            found = self.vjps[wanted] = RowVJP(self, tuple(i for i in range(len(self.layouts)) if wanted >> i & 1))
+            places = tuple(i for i in range(len(self.layouts)) if wanted >> i & 1)
+            found = self.vjps[wanted] = RowVJP(self.row, self.layouts, self.out, self.literals, places)
         return found
 
 

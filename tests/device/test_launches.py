@@ -237,3 +237,56 @@ def test_labels_are_read_once_for_each_tensor_and_number_of_classes(device: Devi
     for _ in range(2):
         with pytest.raises(IndexingError, match=r"label -1 at \(1,\)"):
             ag.cross_entropy(five, wrong)
+
+
+@pytest.mark.parametrize(
+    ("f", "back"),
+    [
+        (lambda x, a, b: x * a + x * b + x / a, 3),  # three products, two of them added where they are computed
+        (lambda x, a, b: ag.sin(x) + ag.exp(x) * a, 3),
+        (lambda x, a, b: x * 2.0 - x * 3.0 + x * b, 4),  # and the sign of the second
+        (lambda x, a, b: (x * a) * (x * b), 3),  # one launch for both factors, two for x
+        (lambda x, a, b: x * x + x * a, 4),  # both parents are one node: each by itself, and added
+        (lambda x, a, b: x + x + x, 2),  # nothing to compute, only to add
+    ],
+    ids=["products", "functions", "numbers", "two at once", "one node twice", "passed on"],
+)
+def test_what_comes_in_second_is_added_by_the_launch_that_computes_it(device: Device, f: Any, back: int) -> None:
+    rng = np.random.default_rng(3)
+    hosts = [rng.uniform(0.5, 2.0, (5, 33)).astype(np.float32) for _ in range(4)]
+    x = ag.tensor(hosts[0], requires_grad=True)
+    a, b, g = (ag.tensor(each) for each in hosts[1:])
+
+    def pull() -> None:
+        x.zero_grad()
+        f(x, a, b).backward(g)
+
+    assert launches(device, pull) - launches(device, lambda: f(x, a, b)) == back
+    exact = jacobian_row(f, *[each.astype(np.float64) for each in hosts])
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.to_host(), exact, rtol=1e-5, atol=1e-6)
+
+
+def jacobian_row(f: Any, x: np.ndarray, a: np.ndarray, b: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """g · ∂f/∂x, for an f that works element by element, by central differences in float64."""
+    step = 1e-6
+
+    def at(moved: np.ndarray) -> np.ndarray:
+        return f(*[ag.tensor(each) for each in (moved, a, b)]).to_host()
+
+    return g * (at(x + step) - at(x - step)) / (2 * step)
+
+
+def test_a_total_of_another_shape_or_in_two_dtypes_is_added_all_the_same(on_device: Device) -> None:
+    rng = np.random.default_rng(4)
+    row, matrix, other = rng.normal(size=3), rng.normal(size=(2, 3)), rng.normal(size=3)
+    x = ag.tensor(row.astype(np.float32), requires_grad=True)
+    m, o = ag.tensor(matrix.astype(np.float32)), ag.tensor(other.astype(np.float32))
+    ((x * m).sum() + (x * o).sum() + ag.broadcast_to(x, (2, 3)).sum()).backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.to_host(), matrix.sum(0) + other + 2, rtol=1e-5)
+    if on_device.has_fp64:
+        x.zero_grad()
+        ((x * ag.tensor(other)).sum() + (x * o).sum() + (x * ag.tensor(other)).sum()).backward()
+        assert x.grad.dtype == np.float32
+        np.testing.assert_allclose(x.grad.to_host(), 3 * other, rtol=1e-5)
