@@ -130,7 +130,7 @@ class RowVJP:
         buffers = [device.pool.allocate(layout.nbytes) for _ in totals]
         results = [Tensor(layout, buffer, device) for buffer in buffers]
         chosen = [given[i] for i in sources] + [totals[place].buffer for place in added]  # type: ignore[union-attr]
-        buffers += [x for x in chosen if type(x) is PooledBuffer]
+        buffers += [x for x in chosen if not isinstance(x, (int, float))]
         device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
         return results
 
