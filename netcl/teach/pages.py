@@ -24,9 +24,15 @@ if (window.MathJax && MathJax.Hub) MathJax.Hub.Register.StartupHook("CommonHTML 
 
 
 def described(notebook: Any, resources: Any) -> tuple[Any, Any]:
-    """Set each SVG of a notebook as an image with the title and description in it, and each formula on one line.
+    """Set each SVG of a notebook as an image with the title and description in it, and keep lines whole.
+
+    Formulas are not broken, and of a bar of progress the last state stays.
 
     A preprocessor of nbconvert, for HTML.
+
+    >>> bar = {"output_type": "stream", "text": "\\r 50%\\r100%\\ndone\\n"}
+    >>> described({"cells": [{"cell_type": "code", "outputs": [bar]}]}, {})[0]["cells"][0]["outputs"][0]["text"]
+    '100%\\ndone\\n'
 
     >>> picture = '<svg xmlns="http://www.w3.org/2000/svg"><title>A line</title><desc>It rises.</desc></svg>'
     >>> output = {"output_type": "display_data", "data": {"image/svg+xml": picture}}
@@ -35,6 +41,9 @@ def described(notebook: Any, resources: Any) -> tuple[Any, Any]:
     """
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
+            if "\r" in output.get("text", ""):  # a bar of progress, of which a notebook shows the last state
+                lines = output["text"].split("\n")
+                output["text"] = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
             data = output.get("data", {})
             # An SVG without a title says nothing either way; and where there is HTML, that is what nbconvert takes.
             if "<title>" in data.get("image/svg+xml", "") and "text/html" not in data:
