@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from netcl import layout as lay
 from netcl.layout import Shape
 from netcl.ops.table import OPS
+from netcl.tensor import Tensor
 
 
 def unbroadcast(g: Any, shape: Shape) -> Any:
@@ -17,17 +19,20 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     Raises:  ShapeError if `shape` does not broadcast to g.shape
     Source:  transpose of broadcast_to; NumPy broadcasting rules
 
-    >>> from netcl.tensor import Tensor
     >>> unbroadcast(Tensor.from_host([[1.0, 2.0], [3.0, 4.0]]), (1, 2)).to_host()
     array([[4., 6.]], dtype=float32)
     """
     if g.shape == shape:
         return g
     axes = stretched_axes(g.shape, shape)
+    if type(g) is Tensor and axes:  # the ordinary case, without a record of two ops
+        total = OPS["sum"].function(g, axes)
+        return total.view(lay.contiguous(shape, total.dtype))
     total = OPS["sum"](g, axes, True) if axes else g
     return OPS["reshape"](total, shape)
 
 
+@lru_cache(maxsize=4096)
 def stretched_axes(stretched: Shape, shape: Shape) -> Shape:
     """Return the axes of `stretched` along which broadcasting repeated an array of `shape`.
 
