@@ -353,8 +353,6 @@ class Device:
         # So that the next launch in a forked child comes past _refuse_fork, at no cost to launches elsewhere, and not
         # before a lock that a thread of the parent held.
         self._make_lock()
-        self.take: Callable[[int], PooledBuffer] = self._take
-        """The pool's, at hand."""
         self._kernels, self._ready = {}, {}
 
     def _refuse_fork(self) -> None:

@@ -29,7 +29,7 @@ def netcl(x: Any, labels: Any, parameters: Any, activation: str, retain_grads: b
     from netcl import autograd as ag
     from netcl import optim
 
-    reset, peak = _watch(nc.get_device().pool)
+    reset, peak = _watch(nc.get_device())
     leaves = [ag.tensor(each, requires_grad=True) for each in parameters]
     images, classes, optimizer = ag.tensor(x), ag.tensor(labels), optim.SGD(leaves, mlp.LR)
 
@@ -50,12 +50,12 @@ def netcl_dropping(x: Any, labels: Any, parameters: Any, activation: str) -> Cas
     return netcl(x, labels, parameters, activation, retain_grads=False)
 
 
-def _watch(pool: Any) -> tuple[Callable[[], None], Callable[[], float]]:
-    """Watch a pool of netcl's: return how to forget the peak, and how to read it.
+def _watch(device: Any) -> tuple[Callable[[], None], Callable[[], float]]:
+    """Watch the pool of a device: return how to forget the peak, and how to read it.
 
     Raises: RuntimeError, on reading, if nothing was allocated: the pool is then filled by a way that is not watched
     """
-    most = [0]
+    pool, most = device.pool, [0]
 
     def watched(allocate: Any) -> Any:
         def take(nbytes: int) -> Any:
@@ -65,9 +65,8 @@ def _watch(pool: Any) -> tuple[Callable[[], None], Callable[[], float]]:
 
         return take
 
-    for name in ("allocate", "take"):
-        if hasattr(pool, name):
-            setattr(pool, name, watched(getattr(pool, name)))
+    pool.allocate = watched(pool.allocate)
+    pool.take = device.take = watched(pool.take)  # one function by two names
 
     def reset() -> None:
         most[0] = 0
