@@ -10,7 +10,7 @@ import numpy as np
 
 from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from netcl.kernels.short_rows import fits, fits_one_group, run_rows
+from netcl.kernels.along_rows import fits, run_rows
 from netcl.layout import Layout, Shape
 from netcl.ops.composite import composite
 from netcl.ops.elementwise import equal, sub, where
@@ -102,13 +102,15 @@ def cross_entropy(a: Tensor, labels: Tensor, axis: int = -1, reduction: str = "m
     """
     _check_reduction("cross_entropy", reduction)
     _check_labels("cross_entropy", a, labels, axis)
-    if _beside_it(labels, a) and fits((a.layout,), lay.normalize_axes("cross_entropy", axis, a.layout.ndim)):
-        total = reduction != "none" and fits_one_group(a.layout)
-        layout = lay.contiguous(() if total else labels.layout.shape, a.layout.dtype)
+    if _beside_it(labels, a) and _fits(a, axis):
+        layout = lay.contiguous(labels.layout.shape if reduction == "none" else (), a.layout.dtype)
         scale = float(labels.layout.size) if reduction == "mean" else 1.0
-        result = Tensor(layout, run_rows(a.device, "cross_entropy", (a, labels), layout, scale, total=total), a.device)
-        return result if total else _reduce(result, reduction)
+        return Tensor(layout, run_rows(a.device, "cross_entropy", (a, labels), layout, scale), a.device)
     return _reduce(-sum(where(_hot(a, labels, axis), log_softmax(a, axis), 0.0), axis), reduction)
+
+
+def _fits(a: Tensor, axis: int) -> bool:
+    return fits(a.device, (a.layout,), lay.normalize_axes("cross_entropy", axis, a.layout.ndim))
 
 
 def _beside_it(x: Tensor, a: Tensor) -> bool:
@@ -126,7 +128,7 @@ def _surplus(a: Any, labels: Any, axis: int) -> Any:
 def _(g: Any, out: Any, a: Any, labels: Any, axis: int = -1, reduction: str = "mean") -> Any:
     if type(g) is type(a) is type(labels) is Tensor and _beside_it(labels, a) and _beside_it(g, a):
         of_a = a.layout
-        if g.layout.dtype == of_a.dtype and fits((of_a,), lay.normalize_axes("cross_entropy", axis, of_a.ndim)):
+        if g.layout.dtype == of_a.dtype and _fits(a, axis):
             scale = 1.0 / labels.layout.size if reduction == "mean" else 1.0
             layout = lay.contiguous(of_a.shape, of_a.dtype)
             return Tensor(layout, run_rows(a.device, "cross_entropy_vjp", (a, labels, g), layout, scale), a.device)

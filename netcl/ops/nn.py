@@ -10,8 +10,8 @@ import numpy as np
 from netcl import kernels
 from netcl import layout as lay
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from netcl.kernels.along_rows import fits, run_rows
 from netcl.kernels.random import UNIFORM
-from netcl.kernels.short_rows import fits, run_rows
 from netcl.methods import ArrayMethods
 from netcl.ops.composite import composite
 from netcl.ops.dtypes import FLOAT32
@@ -29,12 +29,12 @@ def _floating(a: Tensor) -> Tensor:
     return a if a.dtype.kind == "f" else astype(a, FLOAT32)
 
 
-def in_short_rows(name: str, axis: Any, *operands: Any, scale: float = 1.0) -> Tensor | None:
-    """Run a function of rows in one launch if it is for short rows (see kernels/short_rows.py) and plain tensors."""
+def along_rows(name: str, axis: Any, *operands: Any, scale: float = 1.0) -> Tensor | None:
+    """Run a function of rows in one launch, if these are plain tensors whose rows fit (see kernels/along_rows.py)."""
     if not all([type(x) is Tensor for x in operands]):
         return None
     first = operands[0]
-    if not fits(tuple([x.layout for x in operands]), lay.normalize_axes(name, axis, first.ndim)):
+    if not fits(first.device, tuple([x.layout for x in operands]), lay.normalize_axes(name, axis, first.ndim)):
         return None
     layout = lay.contiguous(first.shape, first.dtype)
     return Tensor(layout, run_rows(first.device, name, operands, layout, scale), first.device)
@@ -53,8 +53,8 @@ def softmax(a: Tensor, axis: Axis = -1) -> Tensor:
              ∂out_i/∂a_j = out_i (δ_ij − out_j), a symmetric matrix: VJP and JVP are one formula
     Shapes:  (*S) -> S
     """
-    if (short := in_short_rows("softmax", axis, a)) is not None:
-        return short
+    if (rows := along_rows("softmax", axis, a)) is not None:
+        return rows
     e = exp(_less_max(_floating(a), axis))
     return e / sum(e, axis, True)
 
@@ -65,8 +65,8 @@ def _softmax_jacobian(v: Any, out: Any, axis: Axis) -> Any:
 
 @softmax.vjp("a", "{out} · (G − Σ {out} · G)")
 def _(g: Any, out: Any, a: Any, axis: Axis = -1) -> Any:
-    if (short := in_short_rows("softmax_vjp", axis, g, out)) is not None:
-        return short
+    if (rows := along_rows("softmax_vjp", axis, g, out)) is not None:
+        return rows
     return astype(_softmax_jacobian(g, out, axis), a.dtype)
 
 
@@ -83,16 +83,16 @@ def log_softmax(a: Tensor, axis: Axis = -1) -> Tensor:
              ∂out_i/∂a_j = δ_ij − exp(out_j)
     Shapes:  (*S) -> S
     """
-    if (short := in_short_rows("log_softmax", axis, a)) is not None:
-        return short
+    if (rows := along_rows("log_softmax", axis, a)) is not None:
+        return rows
     shifted = _less_max(_floating(a), axis)
     return shifted - log(sum(exp(shifted), axis, True))
 
 
 @log_softmax.vjp("a", "G − exp({out}) · Σ G")
 def _(g: Any, out: Any, a: Any, axis: Axis = -1) -> Any:
-    if (short := in_short_rows("log_softmax_vjp", axis, g, out)) is not None:
-        return short
+    if (rows := along_rows("log_softmax_vjp", axis, g, out)) is not None:
+        return rows
     return astype(g - exp(out) * sum(g, axis, True), a.dtype)
 
 
@@ -109,8 +109,8 @@ def standardize(a: Tensor, axis: Axis = -1, eps: float = 1e-5) -> Tensor:
              ∂out_i/∂a_j = (δ_ij − 1/n − out_i out_j / n) / σ, a symmetric matrix: VJP and JVP are one formula
     Shapes:  (*S) -> S
     """
-    if (short := in_short_rows("standardize", axis, a, scale=eps)) is not None:
-        return short
+    if (rows := along_rows("standardize", axis, a, scale=eps)) is not None:
+        return rows
     a = _floating(a)
     return (a - mean(a, axis, True)) * _inverse_deviation(a, axis, eps)
 
@@ -126,8 +126,8 @@ def _standardize_jacobian(v: Any, out: Any, a: Any, axis: Axis, eps: float) -> A
 
 @standardize.vjp("a", "(G − mean G − {out} · mean({out} · G)) / σ")
 def _(g: Any, out: Any, a: Any, axis: Axis = -1, eps: float = 1e-5) -> Any:
-    if (short := in_short_rows("standardize_vjp", axis, g, out, a, scale=eps)) is not None:
-        return short
+    if (rows := along_rows("standardize_vjp", axis, g, out, a, scale=eps)) is not None:
+        return rows
     return astype(_standardize_jacobian(g, out, a, axis, eps), a.dtype)
 
 

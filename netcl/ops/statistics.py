@@ -10,10 +10,11 @@ import numpy as np
 
 from netcl import kernels
 from netcl import layout as lay
+from netcl.kernels.along_rows import fits, run_rows
 from netcl.ops.dtypes import FLOAT32, INT64
 from netcl.ops.elementwise import equal, exp, isfinite, log, sqrt, square, where
 from netcl.ops.join import flip, pad
-from netcl.ops.reduce import Axis, fold, mean, spread, sum
+from netcl.ops.reduce import Axis, fold, kept_shape, mean, spread, sum
 from netcl.ops.shape import astype, moveaxis, one_axis, reshape, transpose
 from netcl.ops.table import structural
 from netcl.tensor import Tensor
@@ -114,6 +115,10 @@ def logsumexp(a: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     axes = lay.normalize_axes("logsumexp", axis, a.ndim)
     if math.prod(a.shape[i] for i in axes) == 0:
         return log(sum(exp(a), axis, keepdims))
+    layout = lay.contiguous(kept_shape(a.shape, axes), a.dtype)
+    if fits(a.device, (a.layout,), axes):
+        total = Tensor(layout, run_rows(a.device, "logsumexp", (a,), layout), a.device)
+        return total if keepdims else reshape(total, layout.shape[:-1])
     m = fold("max", a, axes, True, a.dtype)
     m = where(isfinite(m), m, 0.0)
     total = log(sum(exp(a - m), axes, True)) + m
@@ -126,7 +131,15 @@ def _shares(a: Any, out: Any, axis: Axis) -> Any:
 
 @logsumexp.vjp("a", "⊙ softmax of {a}")
 def _(g: Any, out: Any, a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    if type(g) is type(out) is type(a) is Tensor and g.dtype == a.dtype and _whole(g) and _whole(out):
+        if fits(a.device, (a.layout,), lay.normalize_axes("logsumexp", axis, a.ndim)):
+            layout = lay.contiguous(a.shape, a.dtype)
+            return Tensor(layout, run_rows(a.device, "logsumexp_vjp", (a, out, g), layout), a.device)
     return _shares(a, out, axis) * spread(g, a, axis)
+
+
+def _whole(x: Tensor) -> bool:
+    return x.layout.contiguous and x.layout.offset == 0
 
 
 @logsumexp.jvp

@@ -1,0 +1,98 @@
+"""What is computed of a row at once: softmax and its kin, said once for the kernels that go over rows in their ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from netcl.kernels.source import ctype
+
+PER_ROW = ("labels", "each", "log_total")
+"""Operands with one number for each row, or (`each`) one for all."""
+
+
+class Function(NamedTuple):
+    """What a function does with a row of n elements, in macros that the kernels define as suits them.
+
+    TOP finds the largest element of `a`; SUM(x, e) adds up e for all elements as x; EACH(e) makes e each element of the
+    result; AT_LABEL(e) then makes e the one at the label; ROW(e) gives e for the row. In e `a` is the element at hand,
+    or a vector of elements; EXP is of these, EXP_OF_ONE and LOG are of numbers.
+    """
+
+    operands: tuple[str, ...]  # rows, or some of PER_ROW
+    body: str
+    per_row: bool = False  # one result for each row, not for each element
+
+
+_TOTAL = "TOP SUM(total, EXP(a - top))"
+_LOG_TOTAL = f"{_TOTAL} const T log_total = LOG(total);"
+_MOMENTS = (
+    "SUM(sum, a) const T mean = sum / n; SUM(square, (a - mean) * (a - mean))"
+    "const T scale_ = 1 / sqrt(square / n + scale);"
+)
+
+FUNCTIONS = {
+    "softmax": Function(("a",), f"{_TOTAL} EACH(EXP(a - top) / total)"),
+    "softmax_vjp": Function(("g", "y"), "SUM(dot, y * g) EACH(y * (g - dot))"),
+    "log_softmax": Function(("a",), f"{_LOG_TOTAL} EACH((a - top) - log_total)"),
+    "log_softmax_vjp": Function(("g", "y"), "SUM(sum, g) EACH(g - EXP(y) * sum)"),
+    "cross_entropy": Function(("a", "labels"), f"{_LOG_TOTAL} ROW(log_total - (a_[label] - top))", True),
+    "cross_entropy_vjp": Function(
+        ("a", "labels", "each"),
+        f"{_TOTAL} const T weight = scale * *each_; EACH(EXP(a - top) / total * weight)"
+        "AT_LABEL((EXP_OF_ONE(a_[label] - top) / total - 1) * weight)",
+    ),
+    "logsumexp": Function(
+        ("a",), "TOP const T base = isfinite(top) ? top : 0; SUM(total, EXP(a - base)) ROW(LOG(total) + base)", True
+    ),
+    "logsumexp_vjp": Function(
+        ("a", "log_total", "each"),
+        "const T base = *log_total_ == -INFINITY ? 0 : *log_total_, weight = *each_; EACH(EXP(a - base) * weight)",
+    ),
+    "standardize": Function(("a",), f"{_MOMENTS} EACH((a - mean) * scale_)"),
+    "standardize_vjp": Function(
+        ("g", "y", "a"), f"{_MOMENTS} SUM(all, g) SUM(dot, y * g) EACH((g - all / n - y * (dot / n)) * scale_)"
+    ),
+}
+"""By name."""
+
+
+def own_functions(body: str, dtype: np.dtype, names: Sequence[str]) -> str:
+    """Put functions for these names: those of functions.py for float32, otherwise the built-in ones."""
+    own = "netcl_" if dtype == np.float32 else ""
+    for name in names:
+        body = body.replace(f"{name}(", f"{own}{name[:3].lower()}(")
+    return body
+
+
+def larger(a: str, b: str) -> str:
+    """Return the C expression of the larger of two numbers or vectors: NaN wins, as in NumPy."""
+    return f"(({b} > {a}) | ({b} != {b}) ? {b} : {a})"
+
+
+def parameters(function: Function, dtype: np.dtype, labels: np.dtype | None) -> str:
+    """Return the kernel's parameters: the result, the operands, and the integers that never change."""
+    t = ctype(dtype)
+    types = {"labels": ctype(labels)} if labels is not None else {}
+    operands = [f"__global const {types.get(name, t)}* all_{name}" for name in function.operands]
+    numbers = ["const T scale", *[f"const long {each}" for each in ("rows", "n", "step")]]
+    return ", ".join([f"__global {t}* all_out", *operands, *numbers])
+
+
+def moves(function: Function) -> str:
+    """Return the statements that find row `k` of the operands and of the result."""
+    lines = [] if function.per_row else ["__global T* out = all_out + k * n;"]
+    for name in function.operands:
+        if name == "labels":
+            lines.append("const long label = all_labels[k];")
+        else:
+            step = {"each": "k * step", "log_total": "k"}.get(name, "k * n")
+            lines.append(f"__global const T* {name}_ = all_{name} + {step};")
+    return " ".join(lines)
+
+
+def elements(function: Function) -> Sequence[str]:
+    """Return the operands that have an element for each of the result's."""
+    return [name for name in function.operands if name not in PER_ROW]
