@@ -20,6 +20,9 @@ _WIDEST = 64  # bytes of a vector
 _SHORTEST = 16  # elements of a row, below which there is no whole vector
 _SHORTEST_OF_A_GROUP = 32  # below which most of a group would be idle
 _GROUP = 256
+# On an H200 a group takes 2¹⁵ elements in 20 to 120 µs, as long as four to six launches take the host.
+_LONGEST_OF_A_GROUP = 1 << 15
+_GROUPS_OF_A_UNIT = 4  # that hide the time which memory takes
 _SHARE = 1 << 10  # elements, and
 _MANY = 64  # rows, that are enough for one work-item on a CPU
 _ONE_ITEM = 1 << 11  # elements up to which one work-item or group adds the rows up, too
@@ -37,8 +40,11 @@ def in_vectors(device: Device) -> bool:
 
 
 def are_many(device: Device, size: int, length: int) -> bool:
-    """Say whether long rows have all cores at work, if it is work for more than one."""
-    return size < device.crossover or size // length >= device.cl_devices[-1].max_compute_units
+    """Say whether long rows have all cores at work, or take less time than the launches of a way that has."""
+    units = device.cl_devices[-1].max_compute_units
+    if in_vectors(device):
+        return size < device.crossover or size // length >= units
+    return length <= _LONGEST_OF_A_GROUP or size // length >= _GROUPS_OF_A_UNIT * units
 
 
 def launch(
@@ -60,7 +66,7 @@ def launch(
     statics = *numbers, math.isqrt(n // (width * local)) + 1, share
     arg_types = (*[None] * (1 + len(FUNCTIONS[name].operands)), dtype.type)
     source = _source(name, dtype, labels, total, width, local)
-    return Launch(source, "rows", arg_types, statics, 0, rows * n, grid=(items * local,), local=(local,)), items
+    return Launch(source, "long_rows", arg_types, statics, 0, rows * n, grid=(items * local,), local=(local,)), items
 
 
 @lru_cache(maxsize=64)
@@ -75,7 +81,7 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool, wi
 {_in_vectors(ctype(dtype), width) if width > 1 else _in_groups(group)}
 #define LOAD {loads}
 #define ROW(e) {"whole += e;" if total else "IF_FIRST all_out[k] = e;"}
-__kernel void rows({parameters(function, dtype, labels)}, const long turns, const long share)
+__kernel void long_rows({parameters(function, dtype, labels)}, const long turns, const long share)
 {{
     BEGIN T whole = 0;
     const long first = get_group_id(0) * share;
