@@ -177,11 +177,10 @@ class Watch:
         self.patch.setattr(Device, "build", build_lane_by_lane)
 
     def _note_kernel(self, name: str) -> None:
-        """Note a kernel by the module that its source is in: the only one, or of several the one that launched it."""
+        """Note a kernel by the module that its source is in: of several, the one that launches it or made the launch."""
         homes = {module for module, each in KERNELS if each == name}
-        callers = list(_callers())
-        launched = [module for module in callers if module in homes] or ([*homes] if len(homes) == 1 else callers)
-        self.note("kernel", launched[0], name)
+        found = [*homes] if len(homes) == 1 else [home for scope in _callers() for home in _homes(scope, homes)]
+        self.note("kernel", found[0] if found else next(_callers())["__name__"], name)
 
     def _note_kernels(self) -> None:
         launch, start, source = Device.launch, Device.start, elementwise._source
@@ -209,14 +208,21 @@ class Watch:
         self.patch.setattr(elementwise, "_source", noted_source)
 
 
-def _callers() -> Iterator[str]:
-    """Yield the modules of what is running, the innermost first, this one and the device's aside."""
+def _callers() -> Iterator[dict[str, Any]]:
+    """Yield the globals of the modules that are running, the innermost first, this one and the device's aside."""
     frame = sys._getframe()
     while frame is not None:
-        module = frame.f_globals.get("__name__")  # what was made by exec has none
-        if module not in (None, __name__, Device.__module__):
-            yield module
+        # What was made by exec has no name.
+        if frame.f_globals.get("__name__") not in (None, __name__, Device.__module__):
+            yield frame.f_globals
         frame = frame.f_back
+
+
+def _homes(scope: dict[str, Any], homes: set[str]) -> set[str]:
+    """Return the module itself if it is one of `homes`, else those of them that it has functions of."""
+    if scope["__name__"] in homes:
+        return {scope["__name__"]}
+    return homes & {str(getattr(each, "__module__", "")) for each in scope.values()}
 
 
 class Counted(cl.Buffer):
