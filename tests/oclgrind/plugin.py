@@ -177,7 +177,7 @@ class Watch:
         self.patch.setattr(Device, "build", build_lane_by_lane)
 
     def _note_kernel(self, name: str) -> None:
-        """Note a kernel by the module that its source is in: of several, the one that launches it or made the launch."""
+        """Note a kernel by the module that its source is in: of several, the one that launches it or made it ready."""
         homes = {module for module, each in KERNELS if each == name}
         found = [*homes] if len(homes) == 1 else [home for scope in _callers() for home in _homes(scope, homes)]
         self.note("kernel", found[0] if found else next(_callers())["__name__"], name)
