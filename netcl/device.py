@@ -10,6 +10,7 @@ That covers reads, writes, and buffers that the pool hands out again.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import math
 import os
 import re
@@ -40,6 +41,7 @@ FORKED = (
 T = TypeVar("T")
 _POCL_DRIVER = re.compile("^(basic|pthread|cpu-minimal|cpu)-")  # before the CPU's name
 _enqueue = cl.enqueue_nd_range_kernel
+_copy_shared = cl._cl._enqueue_svm_memcpy  # type: ignore[attr-defined]  # enqueue_copy hands on no count of bytes
 
 _LARGE = 1 << 15  # elements, from which a CPU with one queue has large groups too
 _AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 10 ms of work
@@ -304,20 +306,31 @@ class Device:
         """Copy a contiguous host array to the start of a buffer. Blocks: the caller may change the array at once."""
         self._refuse_fork()
         with self.lock:
-            return cl.enqueue_copy(self._use(array.size >= self.crossover), buffer, array, is_blocking=True)
+            queue = self._use(array.size >= self.crossover)
+            if isinstance(buffer, cl.SVMPointer):
+                given = cl.SVM(array if array.flags.writeable else array.copy())  # SVM takes no others
+                return _copy_shared(queue, True, buffer, given, byte_count=array.nbytes)
+            return cl.enqueue_copy(queue, buffer, array, is_blocking=True)
 
     def fill(self, buffer: Any, value: np.ndarray, nbytes: int) -> cl.Event:
         """Repeat one 0-d value over the first `nbytes` bytes of a buffer."""
         self._refuse_fork()
         with self.lock:
-            large = nbytes // value.itemsize >= self.crossover
-            return cl.enqueue_fill_buffer(self._use(large), buffer, value, 0, nbytes)
+            queue = self._use(nbytes // value.itemsize >= self.crossover)
+            if isinstance(buffer, cl.SVMPointer):
+                return cl.enqueue_svm_memfill(queue, buffer, value, byte_count=nbytes)
+            return cl.enqueue_fill_buffer(queue, buffer, value, 0, nbytes)
 
     def read(self, array: np.ndarray, buffer: Any, offset: int) -> cl.Event:
         """Copy from a buffer, `offset` bytes in, into a contiguous host array. Waits for all work before it."""
         self._refuse_fork()
         with self.lock:
-            return cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)
+            if not isinstance(buffer, cl.SVMPointer):
+                return cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)
+            if offset:
+                there: Any = (ctypes.c_ubyte * array.nbytes).from_address(buffer.svm_ptr + offset)
+                return _copy_shared(self.queue, True, cl.SVM(array), cl.SVM(np.frombuffer(there, np.uint8)))
+            return _copy_shared(self.queue, True, cl.SVM(array), buffer, byte_count=array.nbytes)
 
     def build(self, source: str, cl_device: cl.Device | None = None) -> cl.Program:
         """Compile OpenCL C, for one of the two CPU devices alone: most programs never run on the other.
