@@ -16,7 +16,7 @@ import numpy as np
 from netcl.errors import ArgumentError, IndexingError, ShapeError
 
 Shape = tuple[int, ...]
-_GRANULE = 256  # bytes: a multiple of the widest vector
+_GRANULE = 64  # bytes: a cache line, and a vector of 16 floats
 
 CTYPES = {
     np.dtype(np.float32): "float",
@@ -65,10 +65,10 @@ class Layout:
 
 
 def room(nbytes: int) -> int:
-    """Return how many bytes are allocated for `nbytes`: whole vectors, so that no load crosses the end of a buffer.
+    """Return how many bytes are allocated for `nbytes`: whole cache lines. No kernel relies on what is above `nbytes`.
 
     >>> room(4), room(257)
-    (256, 512)
+    (64, 320)
     """
     return (nbytes + _GRANULE - 1) // _GRANULE * _GRANULE or _GRANULE
 
