@@ -84,7 +84,9 @@ class Tape:
         if not isinstance(loss.value, Tensor):
             raise GraphError(f"{loss!r} is of a transform, inside another graph that backward cannot reach: return it")
         seed = _seed(loss, grad, create_graph)
-        _commit(pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads))
+        leaves: list[Node] = []
+        grads = pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads, leaves=leaves)
+        _commit(grads, leaves)
         self._last = loss
         self._roots.add(loss)
         queue = loss.value.device.queue
@@ -104,12 +106,13 @@ class Tape:
 
 def pull_back(
     root: Node, seed: Any, *, create_graph: bool = False, targets: Collection[Node] = (), retain: bool = False,
-    visit: Callable[[Node], None] | None = None,
+    visit: Callable[[Node], None] | None = None, leaves: list[Node] | None = None,
 ) -> dict[Node, Any]:  # fmt: skip
     """Return the cotangents of the nodes below `root`; None for a node that every path to is cut.
 
     Those of leaves and targets are kept, with `retain` those of all. With `targets` only the paths to them are walked,
-    and none beyond them. `visit` is called with each node, newest first, before it is asked for its contributions.
+    and none beyond them. `visit` is called with each node, newest first, before it is asked for its contributions;
+    `leaves` is given the leaves.
     """
     ends = set(targets)
     order, cotangents = _below(root)
@@ -121,6 +124,8 @@ def pull_back(
             visit(node)
         g, rule = cotangents[node], node.rule
         if g is None or rule is None or (ends and node in ends):
+            if rule is None and leaves is not None:
+                leaves.append(node)
             continue
         if not retain:
             cotangents[node] = None
@@ -135,14 +140,14 @@ def pull_back(
                 if not lone and not anomalies and _add(rule, g, given, parents, cotangents, made):
                     continue
                 contributions = rule.pull(g, given)
+                if lone and not anomalies:  # most nodes
+                    cotangents[parents[0]] = contributions[0]
+                    continue
         else:
             parents = node.links[0]
             contributions = _ask(node, g, create_graph)
         if anomalies:
             anomaly.check_backward(node, g, contributions)
-        if len(parents) == 1 and cotangents[parents[0]] is None:  # most nodes: what follows without a loop
-            cotangents[parents[0]] = contributions[0]
-            continue
         for parent, contribution in zip(parents, contributions):  # noqa: B905 - counted where they were made
             if contribution is None:
                 continue
@@ -216,13 +221,13 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
     return Node(seed, name="seed") if create_graph and isinstance(seed, Tensor) else seed
 
 
-def _commit(grads: dict[Node, Any]) -> None:
+def _commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
     number = next(_passes)
     with _leaves:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
-        for node, g in grads.items():
-            if node.grad is not None and g is not None and node.rule is None:
-                grads[node] = node.grad + g
+        for node in leaves:
+            if node.grad is not None and grads[node] is not None:
+                grads[node] = node.grad + grads[node]
         for node, g in grads.items():
             if g is not None:
                 node.grad = g

@@ -59,7 +59,7 @@ class Row(Op):
 class Case:
     """A row on operands of given layouts: what only these decide, worked out once."""
 
-    __slots__ = ("differentiable", "layouts", "literals", "ordinary", "out", "plan", "row", "vjps", "widens")
+    __slots__ = ("differentiable", "launch", "layouts", "literals", "ordinary", "out", "plan", "row", "vjps", "widens")
 
     def __init__(self, row: Row, operands: Sequence[Tensor | int | float]) -> None:
         self.row = row
@@ -70,6 +70,7 @@ class Case:
         self.widens = work == FLOAT64 and not any(x is not None and x.dtype == FLOAT64 for x in self.layouts)
         self.literals: Any = tuple((a, x) for a, x in zip(row.args, operands, strict=True) if is_literal(row, x))
         self.plan = prepare(_forward(row, self.literals), self.layouts, self.out, work)
+        self.launch = self.plan.launch
         self.ordinary = self.out.size > 0 and not self.widens and not self.plan.numeric
         self.vjps: list[RowVJP | None] = [None] * (1 << len(operands))  # by what is wanted
 
