@@ -1,8 +1,9 @@
 """Device memory: pools that keep freed blocks for the next allocation, and what they hold.
 
 Fresh memory costs a page fault per page on first use, so blocks are reused through pyopencl's own memory pools. On a
-CPU with shared virtual memory a small block is a place there: an OpenCL buffer costs PoCL 800 bytes beside what it
-holds, which every launch touches. In one run a chain of 10⁴ ops took 6.1 µs an op with buffers, and 5.1 without.
+CPU with shared virtual memory a block is a place there: an OpenCL buffer costs PoCL 800 bytes beside what it holds,
+which every launch touches. In one run a chain of 10⁴ ops took 6.1 µs an op with buffers, and 5.1 without. All blocks of
+a device are of one kind: where a kernel's arguments are of two, pyopencl takes a microsecond to change between them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Block = Any
 """A piece of device memory, pyopencl's PooledBuffer or PooledSVM: what a kernel is handed for a tensor."""
 
 _ALIGNMENT = 128  # bytes: the widest vector
-_SMALL = 4096  # bytes of a block in shared memory at most
-_FEW = 4096  # blocks
+_SMALL = 4096  # bytes
+_FEW = 4096  # small blocks
 
 
 def address(block: Block) -> int:
@@ -53,18 +54,31 @@ class Pool:
         # A GPU that is full says so only when memory is touched, and the pool must hear of it to give up what it keeps.
         # A CPU has the system's memory, and touching every fresh buffer costs 50 µs (0.7 without, measured on PoCL).
         gpu = queue.device.type & cl.device_type.GPU
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Memory pools expect non-deferred")
-            self._large = MemoryPool(ImmediateAllocator(queue) if gpu else DeferredAllocator(queue.context))
         self._small = None if gpu else _shared(queue)
+        self._large: Any = None if gpu else _shared(queue)
+        if self._large is None:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Memory pools expect non-deferred")
+                self._large = MemoryPool(ImmediateAllocator(queue) if gpu else DeferredAllocator(queue.context))
         self._name = name
         # Touching fresh memory enqueues a command. Beside another thread's blocking copy on the same queue that ended
         # in a segmentation fault in 7 of 32 runs of a test on an H200 (NVIDIA's OpenCL), under the lock in 0 of 32.
         self._lock = lock
-        self.take: Callable[[int], Block] = self._take_locked if gpu else self._large.allocate
+        self.take: Callable[[int], Block] = self._take_locked
         """Return a block of so many bytes, which `layout.room` has rounded, or raise what pyopencl raises."""
         if self._small is not None:
-            self.take = _by_size(self._small, self._large.allocate)
+            self.take = self._take_shared
+
+    def _take_shared(self, nbytes: int) -> Block:
+        if nbytes <= _SMALL:
+            return self._small(nbytes)  # type: ignore[misc]  # this way is taken where there is one
+        for _ in range(2):
+            block = self._large(nbytes)
+            if block.svm_ptr:
+                return block
+            del block  # what PoCL gives where there is no memory; it goes with what the pool keeps
+            self._large.free_held()
+        raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor")
 
     def _take_locked(self, nbytes: int) -> Block:
         with self._lock:
@@ -113,10 +127,3 @@ def _shared(queue: cl.CommandQueue) -> SVMPool | None:
     # system takes them back at once.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
     return pool
-
-
-def _by_size(small: Callable[[int], Block], large: Callable[[int], Block]) -> Callable[[int], Block]:
-    def take(nbytes: int) -> Block:
-        return small(nbytes) if nbytes <= _SMALL else large(nbytes)
-
-    return take
