@@ -126,13 +126,8 @@ class RowVJP:
         if found is None:
             return None
         plan, layout, sources, added = found
-        device = g.device
-        buffers = [device.pool.allocate(layout.nbytes) for _ in totals]
-        results = [Tensor(layout, buffer, device) for buffer in buffers]
         chosen = [given[i] for i in sources] + [totals[place].buffer for place in added]  # type: ignore[union-attr]
-        buffers += [x for x in chosen if not isinstance(x, (int, float))]
-        device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
-        return results
+        return _launched(plan, layout, chosen, len(totals), g.device)
 
     def _sum(self, g: Layout, *totals: Layout | None) -> _Sum | None:
         """Plan `add` for the layouts of the cotangent and the totals, if one kernel computes all that is wanted."""
@@ -202,14 +197,18 @@ class _Step(NamedTuple):
         """Put the cotangents into their places among the results."""
         plan, layout, sources, places, stretched = self
         if plan is not None:
-            buffers = []
-            for place in places:
-                buffer = device.pool.allocate(layout.nbytes)
-                buffers.append(buffer)
-                results[place] = Tensor(layout, buffer, device)
-            chosen = [given[i] for i in sources]
-            buffers += [x for x in chosen if not isinstance(x, (int, float))]
-            if layout.size:
-                device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
+            made = _launched(plan, layout, [given[i] for i in sources], len(places), device)
+            for place, result in zip(places, made, strict=True):
+                results[place] = result
         for place, shape in stretched:
             results[place] = unbroadcast(results[place], shape)
+
+
+def _launched(plan: Plan, layout: Layout, chosen: Sequence[Any], count: int, device: Device) -> list[Tensor]:
+    """Launch a plan on buffers and numbers, unless there is nothing to compute; return its results."""
+    buffers = [device.pool.allocate(layout.nbytes) for _ in range(count)]
+    results = [Tensor(layout, buffer, device) for buffer in buffers]
+    if layout.size:
+        buffers += [x for x in chosen if not isinstance(x, (int, float))]
+        device.run(plan.launch, buffers, plan.numbers(chosen) if plan.numeric else ())
+    return results
