@@ -143,13 +143,15 @@ def test_what_an_operators_node_works_out_is_as_good_as_what_another_stores(on_d
     y.grad_fn = lambda g: [g * 2.0, g * 3.0]
     assert y.parents == [x, w] and y.operands == (w, x)
     y.parents = [w, x]
-    x.zero_grad(), w.zero_grad()
+    x.zero_grad()
+    w.zero_grad()
     y.backward(g)
     assert host(w.grad) == [20, 40] and host(x.grad) == [30, 60]
     for change in ("grad_fn", "parents"):
         z = x * w
         setattr(z, change, getattr(z, change))
-        x.zero_grad(), w.zero_grad()
+        x.zero_grad()
+        w.zero_grad()
         z.backward(g)
         assert host(x.grad) == [30, 100] and z.operands == (x, w)
 
