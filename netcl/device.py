@@ -239,6 +239,7 @@ class Device:
         with self.lock:
             ready = self._ready.get(launch) or self._prepare(launch)
             if numbers != ready[6] or 0 in numbers:  # 0 equals −0
+                ready[6] = None  # an interrupt between here and the end leaves some of these and some of those
                 ready[0].set_args(*buffers, *numbers, *launch.statics)
                 ready[6] = numbers
             return self.start(launch, placed)
@@ -246,8 +247,8 @@ class Device:
     def start(self, launch: Launch, placed: tuple[Any, ...]) -> cl.Event:
         """Enqueue a prepared launch on its arguments' places and buffers, in turn: the way of every elementwise op."""
         acquire, release = self._gate  # half the price of `with self.lock`
-        acquire()  # a kernel object holds its arguments: none is set between here and the launch
         try:
+            acquire()  # a kernel object holds its arguments: none is set between here and the launch
             try:
                 kernel, set_args, size, local, queue, large, _ = self._ready[launch]
             except KeyError:
@@ -261,7 +262,12 @@ class Device:
                 self._hold_back(event, launch.work)
             return event
         finally:
-            release()
+            # Acquired inside `try`: Python looks for an interrupt as `acquire` returns, and outside the lock would stay
+            # held for ever. One that comes while it waits ends it with nothing to release.
+            try:
+                release()
+            except RuntimeError:
+                pass
 
     def _hold_back(self, event: cl.Event, work: int) -> None:
         """Keep the host from running far ahead of the device: what is enqueued can be neither interrupted nor left."""

@@ -228,13 +228,21 @@ def _commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
         for node in leaves:
             if node.grad is not None and grads[node] is not None:
                 grads[node] = node.grad + grads[node]
-        for node, g in grads.items():
-            if g is not None:
-                node.grad = g
-                node.pass_id = number
-            elif node.rule is not None:  # this pass kept or sent nothing: one of an earlier pass must not stay
-                node.grad = None
-                node.pass_id = 0
+        try:
+            _store(grads, number)
+        except BaseException:  # an interrupt on the way: half of them stored would be worse than late
+            _store(grads, number)
+            raise
+
+
+def _store(grads: dict[Node, Any], number: int) -> None:
+    for node, g in grads.items():
+        if g is not None:
+            node.grad = g
+            node.pass_id = number
+        elif node.rule is not None:  # this pass kept or sent nothing: one of an earlier pass must not stay
+            node.grad = None
+            node.pass_id = 0
 
 
 def build_topo(root: Node) -> list[Node]:
