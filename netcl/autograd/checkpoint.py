@@ -10,6 +10,7 @@ from netcl.autograd.dual import Dual
 from netcl.autograd.engine import pull_back
 from netcl.autograd.modes import no_tape, recording
 from netcl.autograd.node import Node, next_index
+from netcl.autograd.pullback import same
 from netcl.autograd.record import level_of, make_node
 from netcl.autograd.traced import settled
 from netcl.errors import ArgumentError
@@ -97,7 +98,7 @@ class Rerun:
 
     def _pull(self, g: Any, *, create_graph: bool) -> list[Any]:
         for node, value in zip(self.inputs, self.values, strict=True):
-            if node.value is not value:
+            if not same(node.value, value):
                 raise ArgumentError(
                     f"checkpoint: {node!r} was given a new value between the forward and the backward pass, so running "
                     "the function again would differentiate another function"

@@ -33,6 +33,13 @@ def _get_value(node: Node) -> Any:
 
 
 def _set_value(node: Node, value: Any) -> None:
+    if type(node.rule) is RowVJP:  # whose kernels read the result that the op computed, as it lay
+        node.links = node.parents, node.operands
+        node.rule = node.grad_fn
+    _lay(node, value)
+
+
+def _lay(node: Node, value: Any) -> None:
     node.made = value
     if type(value) is Tensor:
         node.layout, node.buffer, node.home = value.layout, value.buffer, value.device
@@ -118,7 +125,7 @@ class Node(Wrapped):
         attrs: dict[str, Any] | None = None, site: Site | None = None, scope: Scope | None = None,
         index: int | None = None, pass_id: int = 0, level: int = 0,
     ) -> None:  # fmt: skip
-        _set_value(self, value)
+        _lay(self, value)
         self.rule: Any = grad_fn
         self.links: Any = ([] if parents is None else parents, operands)
         self.grad = grad

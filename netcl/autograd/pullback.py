@@ -30,6 +30,15 @@ def same(x: Any, y: Any) -> bool:
     return x is y or (both and x.buffer is y.buffer and x.layout is y.layout)
 
 
+def check_result(name: str, node: Any, out: Any) -> None:
+    """Refuse a second derivative by way of a node that no longer has the value which its op computed."""
+    if not same(node.value, out):
+        raise GraphError(
+            f"{name}: its result was given a new value, so the second derivative would be that of another function; "
+            "run the forward pass again"
+        )
+
+
 class OpPullback:
     """The VJP of an op from the table, with the values that it was given."""
 
@@ -63,6 +72,7 @@ class OpPullback:
                     f"{self.op.name}: an operand was given a new value after it was used, so the second derivative "
                     "would be that of another function; run the forward pass again"
                 )
+        check_result(self.op.name, node, self.out)
         return self._by_ops(g, node, node.operands)
 
     def _by_ops(self, g: Any, out: Any, operands: Sequence[Any]) -> list[Any]:
@@ -178,6 +188,7 @@ class CustomPullback:
                 c if c is None else type(node)(c, refusal, list(parents), op_name=f"{self._name} backward")
                 for c in contributions
             ]
+        check_result(self._name, node, self._out)
         return self._traced(g, node)
 
     def _nested(self, g: Any) -> list[Any]:

@@ -181,6 +181,16 @@ def test_a_parameter_with_a_new_value_is_refused_where_the_second_derivative_wou
     assert x.grad.to_host().tolist() == [3]
 
 
+def test_a_result_with_a_new_value_is_refused_where_the_second_derivative_would_be_another_functions() -> None:
+    x = leaf([2.0])
+    made = [ag.tanh(x), x * x, x.sum(), ag.apply_op(lambda v: v * 2.0, lambda g: [g * 2.0], x, op_name="mine")]
+    for y in made:
+        y.value = ag.tensor(np.zeros(y.shape, y.dtype))
+        with pytest.raises(GraphError, match=rf"{y.op_name}.*new value"):
+            ag.Tape().backward(y, create_graph=True)
+        assert x.grad is None
+
+
 @pytest.mark.parametrize(
     "f", [lambda x: 0.0**x, lambda x: (-2.0) ** x, lambda x: x**0, lambda x: x * 0.0, lambda x: x**-1]
 )

@@ -166,6 +166,26 @@ def test_a_pullback_that_is_kept_is_that_of_the_values_at_the_time(on_device: De
     assert [host(c) for c in pullback(ag.tensor([1.0, 1.0]))] == [[1, 2], [1, 2]]
 
 
+@pytest.mark.parametrize("shape", [(3,), (1,), ()])
+def test_the_derivative_is_that_of_what_was_computed_whatever_value_a_node_is_given(
+    on_device: Device, shape: tuple[int, ...]
+) -> None:
+    # Those of tanh and of division read the result. In 4,000 elements a kernel would read beyond the new one's memory.
+    a, b = np.linspace(0.5, 2, 4000, dtype=np.float32), np.linspace(2, 1, 4000, dtype=np.float32)
+    x, y = leaf(a), leaf(b)
+    made = [ag.tanh(x), x / y, ag.where(x > 1.0, ag.exp(x), 0.0)]
+    losses = [node.sum() for node in made]
+    for node in made:
+        node.value = nc.zeros(shape)
+        assert node.shape == shape and node.to_host().tolist() == np.zeros(shape).tolist()
+    for loss in losses:
+        loss.backward()
+    expected = 1 - np.tanh(a) ** 2 + 1 / b + np.where(a > 1, np.exp(a), 0)
+    np.testing.assert_allclose(x.grad.to_host(), expected, rtol=1e-5)
+    np.testing.assert_allclose(y.grad.to_host(), -a / b**2, rtol=1e-5)
+    assert made[1].parents == [x, y] and made[1].operands == (x, y)
+
+
 def test_a_node_that_stands_twice_among_the_operands_is_two_parents() -> None:
     x = leaf([3.0])
     y = x * x
