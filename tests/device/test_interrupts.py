@@ -103,10 +103,11 @@ def test_the_lock_is_let_go_if_the_interrupt_comes_as_it_is_acquired(on_device: 
         acquire()
         raise KeyboardInterrupt
 
-    on_device._gate = at_once, release
+    gate: Any = at_once, release
+    on_device._gate = gate
     try:
         with pytest.raises(KeyboardInterrupt):
-            x * x
+            _ = x * x
     finally:
         on_device._gate = acquire, release
     assert is_free(on_device.lock)
@@ -131,7 +132,7 @@ def test_an_interrupt_while_another_thread_has_the_lock_is_a_keyboard_interrupt(
     pressing.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            x * x
+            _ = x * x
     finally:
         over.set()
         holder.join()
