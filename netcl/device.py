@@ -167,7 +167,7 @@ class Device:
     @_once
     def pool(self) -> Pool:
         """The device's memory."""
-        pool = Pool(self._queues[0], self.name, self.lock)
+        pool = Pool(self._queues[0], self.name, self.lock, self.finish)
         self.take = pool.take
         return pool
 
@@ -197,6 +197,7 @@ class Device:
 
     def finish(self) -> None:
         """Wait until everything enqueued so far has run."""
+        self._refuse_fork()
         with self.lock:
             self.queue.finish()
 

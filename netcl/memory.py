@@ -50,7 +50,7 @@ class MemoryStats:
 class Pool:
     """The memory of one device. Reuse is safe because a device runs one queue at a time (see device.py)."""
 
-    def __init__(self, queue: cl.CommandQueue, name: str, lock: threading.RLock) -> None:
+    def __init__(self, queue: cl.CommandQueue, name: str, lock: threading.RLock, finish: Callable[[], None]) -> None:
         # A GPU that is full says so only when memory is touched, and the pool must hear of it to give up what it keeps.
         # A CPU has the system's memory, and touching every fresh buffer costs 50 µs (0.7 without, measured on PoCL).
         gpu = queue.device.type & cl.device_type.GPU
@@ -64,6 +64,7 @@ class Pool:
         # Touching fresh memory enqueues a command. Beside another thread's blocking copy on the same queue that ended
         # in a segmentation fault in 7 of 32 runs of a test on an H200 (NVIDIA's OpenCL), under the lock in 0 of 32.
         self._lock = lock
+        self._finish = finish
         self.take: Callable[[int], Block] = self._take_locked
         """Return a block of so many bytes, which `layout.room` has rounded, or raise what pyopencl raises."""
         if self._small is not None:
@@ -77,7 +78,7 @@ class Pool:
             if block.svm_ptr:
                 return block
             del block  # what PoCL gives where there is no memory; it goes with what the pool keeps
-            self._large.free_held()
+            self._free(self._large)
         raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor")
 
     def _take_locked(self, nbytes: int) -> Block:
@@ -110,9 +111,16 @@ class Pool:
 
         PoCL looks for each block of shared memory that is freed in a list of all: 10⁵ take minutes.
         """
-        self._large.free_held()
+        self._free(self._large)
         if self._small is not None and self._small.held_blocks <= _FEW:
-            self._small.free_held()
+            self._free(self._small)
+
+    def _free(self, pool: Any) -> None:
+        # A block is kept as soon as no tensor has it, and commands on their way may still use it. Unlike a buffer,
+        # shared memory is gone at once when it is freed.
+        with self._lock:
+            self._finish()
+            pool.free_held()
 
 
 def _shared(queue: cl.CommandQueue) -> SVMPool | None:

@@ -186,6 +186,35 @@ def test_small_blocks_are_given_back_unless_there_are_thousands(on_device: Devic
     fresh.finish()
 
 
+FREED_AT_ONCE = """
+import sys
+import netcl as nc
+from netcl.platforms import get_device
+
+nc.use_device(int(sys.argv[1]))
+pool, one = get_device().pool, nc.ones(1)
+for i in range(40):
+    large = nc.ones(1 << 22) + one
+    for _ in range(3):
+        large = large + nc.full(1, 2.0)
+    kept = large[::1 << 20]
+    del large
+    pool.free_held()
+    assert kept.to_host().tolist() == [8.0] * 4, kept.to_host()
+    del kept
+    pool.free_held()
+try:
+    too_much = nc.ones(1 << 22), nc.zeros((1 << 40,))
+except nc.errors.DeviceError as error:
+    print("bytes free" in str(error))
+"""
+
+
+def test_memory_is_given_back_only_when_no_command_on_its_way_uses_it(on_device: Device, python: Python) -> None:
+    done = python(FREED_AT_ONCE, str(on_device.index))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
 def test_a_reused_buffer_shows_nothing_of_what_was_there() -> None:
     for value in (float("nan"), 7.0, float("inf")):
         old = nc.full(1000, value)
