@@ -16,14 +16,13 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyopencl as cl
-from pyopencl.tools import PooledBuffer
 
 from netcl import crossover, pocl
 from netcl.errors import DeviceError
@@ -125,8 +124,6 @@ class Device:
         rounds = first.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         self._rounding = " -cl-fp32-correctly-rounded-divide-sqrt" if self.kind == "GPU" and rounds else ""
         self._make_lock()
-        self.take: Callable[[int], PooledBuffer] = self._take
-        """The pool's, at hand."""
         self._kernels: dict[tuple[str, str, bool], cl.Kernel] = {}
         self._ready: dict[Launch, list[Any]] = {}
         self._programs: dict[tuple[str, cl.Device], cl.Program] = {}
@@ -167,12 +164,7 @@ class Device:
     @_once
     def pool(self) -> Pool:
         """The device's memory."""
-        pool = Pool(self._queues[0], self.name, self.lock, self.finish)
-        self.take = pool.take
-        return pool
-
-    def _take(self, nbytes: int) -> PooledBuffer:
-        return self.pool.take(nbytes)
+        return Pool(self._queues[0], self.name, self.lock, self.finish)
 
     @property
     def queue(self) -> cl.CommandQueue:

@@ -21,9 +21,6 @@ from pyopencl.tools import DeferredAllocator, ImmediateAllocator, MemoryPool, SV
 from netcl.errors import DeviceError
 from netcl.layout import room
 
-NO_ROOM = (cl.Error, TypeError)
-"""What `Pool.take` raises where there is no memory; TypeError is for 2⁶⁴ bytes and more."""
-
 Block = Any
 """A piece of device memory, pyopencl's PooledBuffer or PooledSVM: what a kernel is handed for a tensor."""
 
@@ -65,38 +62,33 @@ class Pool:
         # in a segmentation fault in 7 of 32 runs of a test on an H200 (NVIDIA's OpenCL), under the lock in 0 of 32.
         self._lock = lock
         self._finish = finish
-        self.take: Callable[[int], Block] = self._take_locked
-        """Return a block of so many bytes, which `layout.room` has rounded, or raise what pyopencl raises."""
-        if self._small is not None:
-            self.take = self._take_shared
 
-    def _take_shared(self, nbytes: int) -> Block:
-        if nbytes <= _SMALL:
-            return self._small(nbytes)  # type: ignore[misc]  # this way is taken where there is one
-        for _ in range(2):
-            block = self._large(nbytes)
-            if block.svm_ptr:
-                return block
-            del block  # what PoCL gives where there is no memory; it goes with what the pool keeps
-            self._free(self._large)
+    def take(self, nbytes: int) -> Block:
+        """Return a block of so many bytes, which `layout.room` has rounded; its content is whatever was there.
+
+        Raises: DeviceError if the device has not that much memory
+        """
+        try:
+            if self._small is None:
+                with self._lock:
+                    return self._large.allocate(nbytes)
+            if nbytes <= _SMALL:
+                return self._small(nbytes)
+            for _ in range(2):
+                block = self._large(nbytes)
+                if block.svm_ptr:
+                    return block
+                del block  # what PoCL gives where there is no memory; it goes with what the pool keeps
+                self._free(self._large)
+        except cl.Error as error:  # larger than one allocation may be, for example
+            raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor ({error})") from None
+        except TypeError:  # what pyopencl says of 2⁶⁴ and more
+            raise DeviceError(f"{self._name} cannot count to {nbytes:,} bytes for a tensor") from None
         raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor")
 
-    def _take_locked(self, nbytes: int) -> Block:
-        with self._lock:
-            return self._large.allocate(nbytes)
-
     def allocate(self, nbytes: int) -> Block:
-        """Return a block of at least `nbytes` bytes, rounded up; its content is whatever was there.
-
-        Raises: DeviceError if the device has not that much memory.
-        """
-        rounded = room(nbytes)
-        try:
-            return self.take(rounded)
-        except (cl.MemoryError, cl.LogicError) as error:  # LogicError: larger than one allocation may be
-            raise DeviceError(f"{self._name} has no {rounded:,} bytes free for a tensor ({error})") from None
-        except TypeError:  # what pyopencl says of 2⁶⁴ and more
-            raise DeviceError(f"{self._name} cannot count to {rounded:,} bytes for a tensor") from None
+        """Return a block of at least `nbytes` bytes, as `take` does."""
+        return self.take(room(nbytes))
 
     def stats(self) -> MemoryStats:
         """Return how much is in use and how much is kept, in bytes and in blocks."""

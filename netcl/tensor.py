@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
-from pyopencl.tools import PooledBuffer
 
 from netcl import layout as lay
 from netcl.device import Device
 from netcl.errors import DTypeError, ShapeError
 from netcl.layout import Layout, Shape
+from netcl.memory import Block
 from netcl.methods import ArrayMethods
 from netcl.platforms import get_device
 
@@ -31,7 +31,7 @@ class Tensor(ArrayMethods):
 
     __slots__ = ("buffer", "device", "layout")
 
-    def __init__(self, layout: Layout, buffer: PooledBuffer, device: Device) -> None:
+    def __init__(self, layout: Layout, buffer: Block, device: Device) -> None:
         self.layout = layout
         self.buffer = buffer
         self.device = device

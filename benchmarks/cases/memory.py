@@ -56,17 +56,14 @@ def _watch(device: Any) -> tuple[Callable[[], None], Callable[[], float]]:
     Raises: RuntimeError, on reading, if nothing was allocated: the pool is then filled by a way that is not watched
     """
     pool, most = device.pool, [0]
+    take = pool.take
 
-    def watched(allocate: Any) -> Any:
-        def take(nbytes: int) -> Any:
-            block = allocate(nbytes)
-            most[0] = max(most[0], pool.stats().active_bytes)
-            return block
+    def watched(nbytes: int) -> Any:
+        block = take(nbytes)
+        most[0] = max(most[0], pool.stats().active_bytes)
+        return block
 
-        return take
-
-    pool.allocate = watched(pool.allocate)
-    pool.take = device.take = watched(pool.take)  # one function by two names
+    pool.take = watched
 
     def reset() -> None:
         most[0] = 0

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device, Launch
 from netcl.kernels import long_rows, short_rows
@@ -15,6 +14,7 @@ from netcl.kernels.reduce import reduce
 from netcl.kernels.row_functions import FUNCTIONS
 from netcl.kernels.source import Part
 from netcl.layout import Layout, Shape, contiguous
+from netcl.memory import Block
 
 
 @lru_cache(maxsize=1024)
@@ -33,7 +33,7 @@ def fits(device: Device, layouts: tuple[Layout, ...], axes: Shape) -> bool:
     return short_rows.are_few(first.size)
 
 
-def run_rows(device: Device, name: str, operands: Sequence[Any], out: Layout, scale: float = 1.0) -> PooledBuffer:
+def run_rows(device: Device, name: str, operands: Sequence[Any], out: Layout, scale: float = 1.0) -> Block:
     """Run a function on its operands' rows; return the buffer of the result, which has the layout `out`.
 
     `scale` is the factor of cross_entropy_vjp, and what standardize adds to the variance. A function that gives one

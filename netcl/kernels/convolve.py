@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device, Launch
 from netcl.kernels.contract import Axis, Contraction, contract, loose_vector
@@ -21,6 +20,7 @@ from netcl.kernels.products import Factor, Product
 from netcl.kernels.source import Operand, ctype, preamble
 from netcl.kernels.unfold import Windows
 from netcl.layout import Layout, contiguous
+from netcl.memory import Block
 
 _PIXELS, _CHANNELS = 10, 8  # of a row, and of an image, that fill a tile well enough; below, windows are faster
 
@@ -66,7 +66,7 @@ def serves(device: Device, c: Convolution, of: str) -> bool:
     return w.stride == (1, 1) and within and w.size[1] >= _PIXELS
 
 
-def convolve(device: Device, c: Convolution, a: Operand, w: Operand, out: Layout) -> PooledBuffer:
+def convolve(device: Device, c: Convolution, a: Operand, w: Operand, out: Layout) -> Block:
     """Slide filters over images; return the buffer of the result. All are contiguous."""
     image = _bordered(device, c.dtype, a.buffer, a.layout.element_offset, _border_of_image(c))
     buffer = device.pool.allocate(out.nbytes)
@@ -74,7 +74,7 @@ def convolve(device: Device, c: Convolution, a: Operand, w: Operand, out: Layout
     return buffer
 
 
-def image_gradient(device: Device, c: Convolution, g: Operand, w: Operand, out: Layout) -> PooledBuffer:
+def image_gradient(device: Device, c: Convolution, g: Operand, w: Operand, out: Layout) -> Block:
     """Slide the reversed filters over the result's cotangent; return the buffer of the images'. All are contiguous."""
     wide = _bordered(device, c.dtype, g.buffer, g.layout.element_offset, _border_of_result(c))
     buffer = device.pool.allocate(out.nbytes)
@@ -82,7 +82,7 @@ def image_gradient(device: Device, c: Convolution, g: Operand, w: Operand, out: 
     return buffer
 
 
-def filter_gradient(device: Device, c: Convolution, g: Operand, a: Operand) -> tuple[PooledBuffer, Layout]:
+def filter_gradient(device: Device, c: Convolution, g: Operand, a: Operand) -> tuple[Block, Layout]:
     """Correlate the result's cotangent with the images; return the buffer of parts of the filters' and their layout.
 
     Shapes:  (parts, groups, kernel rows, kernel columns, filters of a group, channels of a group), to be summed
@@ -190,7 +190,7 @@ def _by_pixel(c: Convolution) -> tuple[Launch, int]:
     return pack(factor, product, channels, channels), c.n * channels * plane * c.dtype.itemsize
 
 
-def _bordered(device: Device, dtype: np.dtype, x: PooledBuffer, offset: int, border: _Border) -> PooledBuffer:
+def _bordered(device: Device, dtype: np.dtype, x: Block, offset: int, border: _Border) -> Block:
     """Return planes with their border of zeros."""
     if border.whole == border.size and not offset:
         return x

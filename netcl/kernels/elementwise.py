@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
 from netcl.device import LARGEST_GROUP, Device, Launch
@@ -21,6 +20,7 @@ from netcl.kernels.source import (
     quotients,
 )
 from netcl.layout import Layout, broadcast_to, collapse
+from netcl.memory import Block
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Which element a work-item computes, before and after the lines that do it. What stands under `if (i < n)` PoCL does
@@ -53,7 +53,7 @@ class Plan:
         self.conditions = conditions.intersection(numeric)
         self.range = float(np.finfo(work).max) if work.kind == "f" else -1.0  # floats up to here pass as they are
 
-    def execute(self, device: Device, operands: Sequence[Operand | int | float], results: list[PooledBuffer]) -> None:
+    def execute(self, device: Device, operands: Sequence[Operand | int | float], results: list[Block]) -> None:
         """Launch on operands that fit, into one buffer for each expression, with room for its result (not empty)."""
         buffers = [*results, *[x.buffer for x in operands if not isinstance(x, (int, float))]]
         device.run(self.launch, buffers, self.numbers(operands) if self.numeric else ())
@@ -106,8 +106,8 @@ def evaluate(
     operands: Sequence[Operand | int | float],
     out: Layout,
     work: np.dtype,
-    into: PooledBuffer | None = None,
-) -> PooledBuffer:
+    into: Block | None = None,
+) -> Block:
     """Compute an expression for every element; return the buffer of the result.
 
     Math:    out[i] = expression of the operands at i, computed in dtype `work`, stored in out's dtype

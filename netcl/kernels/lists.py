@@ -12,14 +12,13 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
 from netcl.device import Device, Launch
 from netcl.kernels.elementwise import Formula, Plan, prepare
 from netcl.kernels.source import Operand, ctype, preamble
 from netcl.layout import Layout, contiguous
-from netcl.memory import NO_ROOM
+from netcl.memory import Block
 
 SMALL = 1 << 11
 """Elements from which an array has a launch of its own, which then is the shorter way."""
@@ -39,7 +38,7 @@ class _Lists(NamedTuple):
 
 def evaluate_lists(
     device: Device, formula: Formula, lists: Sequence[Sequence[Operand]], numbers: list[float]
-) -> tuple[list[Layout], list[list[PooledBuffer]]]:
+) -> tuple[list[Layout], list[list[Block]]]:
     """Compute a formula for many arrays; return how the results lie, and for each expression their buffers.
 
     Math:    as `evaluate`. A variable of the formula has one of the lists, with an entry for each array; the last
@@ -49,11 +48,8 @@ def evaluate_lists(
     """
     key = tuple([x.layout for entries in lists for x in entries])
     outs, alone, together = _plan(formula, key, len(lists), len(numbers))
-    try:
-        take = device.pool.take
-        results = [[take(out.room) for out in outs] for _ in formula.exprs]
-    except NO_ROOM:
-        results = [[device.pool.allocate(out.nbytes) for out in outs] for _ in formula.exprs]  # which says so
+    take = device.pool.take
+    results = [[take(out.room) for out in outs] for _ in formula.exprs]
     for i, plan in alone:
         plan.execute(device, [*[entries[i] for entries in lists], *numbers], [buffers[i] for buffers in results])
     if together:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device
 from netcl.kernels.source import Operand, ctype, preamble
 from netcl.layout import Layout
+from netcl.memory import Block
 
 
-def lookup(device: Device, table: Operand, numbers: Operand, width: int, out: Layout) -> PooledBuffer:
+def lookup(device: Device, table: Operand, numbers: Operand, width: int, out: Layout) -> Block:
     """Copy rows; return the buffer of the result.
 
     Math:    out[i, j] = table[numbers[i], j]
@@ -32,7 +32,7 @@ def lookup(device: Device, table: Operand, numbers: Operand, width: int, out: La
 
 def add_rows(
     device: Device, rows: Operand, order: Operand, ends: Operand, width: int, out: Layout
-) -> PooledBuffer:  # fmt: skip
+) -> Block:  # fmt: skip
     """Add rows up by number; return the buffer of the result.
 
     Math:    out[v, j] = Σ of rows[order[k], j] over ends[v − 1] ≤ k < ends[v], from 0 for v = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
 from netcl.device import Device, Launch
@@ -19,12 +18,13 @@ from netcl.kernels.products import Plan, Product, arrange, batch_axes, batch_nam
 from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
 from netcl.kernels.tiles import tiled
 from netcl.layout import Layout, contiguous
+from netcl.memory import Block
 
 _SUM = Formula(ex.Call("add", (ex.Var("a"), ex.Var("b"))))
 _TILED_FROM = 1 << 10  # multiplications; below, a tile's kernel gains less than its compilation costs
 
 
-def matmul(device: Device, a: Operand, b: Operand, out: Layout, bias: Operand | None = None) -> PooledBuffer:
+def matmul(device: Device, a: Operand, b: Operand, out: Layout, bias: Operand | None = None) -> Block:
     """Multiply matrices, batch by batch; return the buffer of the result.
 
     Math:    out[…, i, j] = sum over k of a[…, i, k] b[…, k, j], plus bias[j]

@@ -11,11 +11,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device
 from netcl.kernels.source import ctype, preamble
 from netcl.layout import Layout
+from netcl.memory import Block
 
 BITS = "bits"
 UNIFORM = "uniform"
@@ -25,9 +25,7 @@ INTEGERS = "integers"
 _ARG_TYPES = (None, np.int64, np.uint64, np.uint64, np.uint64, np.uint64)
 
 
-def random(
-    device: Device, kind: str, out: Layout, key: int, stream: int = 0, first: int = 0, span: int = 0
-) -> PooledBuffer:
+def random(device: Device, kind: str, out: Layout, key: int, stream: int = 0, first: int = 0, span: int = 0) -> Block:
     """Draw a random number for every element; return the buffer of the result.
 
     Math:    a block of four 32-bit words is philox(counter, key), with the counter stream · 2⁶⁴ + first + its index.

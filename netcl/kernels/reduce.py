@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device, Launch
 from netcl.errors import DTypeError
 from netcl.kernels.fold_vectors import fold_columns, fold_rows
 from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, Shape, collapse, contiguous
+from netcl.memory import Block
 
 _RUN = 256  # elements that one work-item folds
 _SHORTEST_ROW = 64  # below these, vectors do not pay
@@ -42,7 +42,7 @@ REDUCTIONS = {
 }
 
 
-def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout, divisor: int | None = None) -> PooledBuffer:
+def reduce(device: Device, kind: str, x: Operand, axes: Shape, out: Layout, divisor: int | None = None) -> Block:
     """Fold `x` over `axes`; return the buffer of the result.
 
     Math:    out[kept] = combination of x[kept, reduced] over all reduced indices, over `divisor` if there is one

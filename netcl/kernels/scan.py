@@ -9,16 +9,16 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device
 from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
 from netcl.layout import Layout, collapse, contiguous
+from netcl.memory import Block
 
 _BLOCK = 64  # elements that one work-item adds up in turn
 
 
-def scan(device: Device, x: Operand, out: Layout) -> PooledBuffer:
+def scan(device: Device, x: Operand, out: Layout) -> Block:
     """Add up `x` along its last axis; return the buffer of the running sums.
 
     Math:    out[…, j] = Σ of x[…, k] over k ≤ j

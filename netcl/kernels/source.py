@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.kernels.functions import definitions
 from netcl.layout import CTYPES, Layout
+from netcl.memory import Block
 
 
 class Operand(Protocol):
@@ -19,13 +19,13 @@ class Operand(Protocol):
     def layout(self) -> Layout: ...
 
     @property
-    def buffer(self) -> PooledBuffer: ...
+    def buffer(self) -> Block: ...
 
 
 class Part:
     """What one pass leaves for the next."""
 
-    def __init__(self, layout: Layout, buffer: PooledBuffer) -> None:
+    def __init__(self, layout: Layout, buffer: Block) -> None:
         self.layout = layout
         self.buffer = buffer
 

@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl.device import Device, Launch
 from netcl.kernels.source import Operand, ctype, preamble
 from netcl.layout import Layout
+from netcl.memory import Block
 
 _NAMES = "height width kernel_h kernel_w out_h out_w stride_h stride_w pad_h pad_w step_h step_w".split()
 
@@ -36,7 +36,7 @@ class Windows(NamedTuple):
         return tuple(number for pair in self for number in pair)
 
 
-def unfold(device: Device, x: Operand, windows: Windows, fill: float, out: Layout) -> PooledBuffer:
+def unfold(device: Device, x: Operand, windows: Windows, fill: float, out: Layout) -> Block:
     """Copy every window; return the buffer of the result.
 
     Math:    out[…, p, q, i, j] = x[…, i stride − padding + p dilation, …], `fill` outside the plane
@@ -45,7 +45,7 @@ def unfold(device: Device, x: Operand, windows: Windows, fill: float, out: Layou
     return _run(device, "unfold", x, windows, fill, out)
 
 
-def fold(device: Device, x: Operand, windows: Windows, out: Layout) -> PooledBuffer:
+def fold(device: Device, x: Operand, windows: Windows, out: Layout) -> Block:
     """Add every window back to where it came from; return the buffer of the result.
 
     Math:    out[…, h, w] = Σ of x[…, p, q, i, j] over all p, q, i, j whose element of the plane is (h, w)
@@ -54,7 +54,7 @@ def fold(device: Device, x: Operand, windows: Windows, out: Layout) -> PooledBuf
     return _run(device, "fold", x, windows, 0, out)
 
 
-def _run(device: Device, name: str, x: Operand, windows: Windows, fill: float, out: Layout) -> PooledBuffer:
+def _run(device: Device, name: str, x: Operand, windows: Windows, fill: float, out: Layout) -> Block:
     buffer = device.pool.allocate(out.nbytes)
     if out.size:
         number = out.dtype.type(fill).item()

@@ -12,7 +12,6 @@ from netcl import kernels
 from netcl import layout as lay
 from netcl.errors import DeviceError, DTypeError, ShapeError
 from netcl.layout import Layout, Shape
-from netcl.memory import NO_ROOM
 from netcl.ops.broadcasting import unbroadcast
 from netcl.ops.dtypes import common
 from netcl.ops.elementwise import add
@@ -160,11 +159,8 @@ def _joint(wanted: Sequence[int], g: Tensor, a: Tensor, b: Tensor, c: Tensor | N
     if plan is None or (c is not None and c.layout.dtype != g.layout.dtype):
         return None
     launch, outs, pick = plan
-    try:
-        take = device.pool.take
-        results = [take(out.room) for out in outs]
-    except NO_ROOM:
-        results = [device.pool.allocate(out.nbytes) for out in outs]  # which says so
+    take = device.pool.take
+    results = [take(out.room) for out in outs]
     device.run(launch, pick((g.buffer, a.buffer, b.buffer, *results)))
     return [Tensor(out, buffer, device) for out, buffer in zip(outs, results, strict=True)]
 

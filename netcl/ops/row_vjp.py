@@ -14,7 +14,6 @@ from netcl import layout as lay
 from netcl.device import Device, Launch
 from netcl.kernels import Formula, Plan, prepare
 from netcl.layout import Layout, Shape
-from netcl.memory import NO_ROOM
 from netcl.ops.broadcasting import unbroadcast
 from netcl.ops.table import Op
 from netcl.tensor import Tensor
@@ -83,11 +82,7 @@ class RowVJP:
             if launch is None:
                 return [g] * i
             device = g.device
-            try:
-                take = device.take
-                buffer = take(layout.room)
-            except NO_ROOM:
-                buffer = device.pool.allocate(layout.nbytes)  # which says so
+            buffer = device.pool.take(layout.room)
             if j is None:
                 device.start(launch, (0, buffer, 1, given[i]))
             else:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from pyopencl.tools import PooledBuffer
 
 from netcl import expr as ex
 from netcl import layout as lay
@@ -16,6 +15,7 @@ from netcl.device import Device
 from netcl.errors import ArgumentError, DeviceError, DTypeError
 from netcl.kernels import Formula, prepare
 from netcl.layout import Layout
+from netcl.memory import Block
 from netcl.ops.dtypes import BOOL, FLOAT64, common
 from netcl.ops.row_vjp import Literals, RowVJP, with_literals
 from netcl.ops.table import OPS, Op
@@ -74,7 +74,7 @@ class Case:
         self.ordinary = self.out.size > 0 and not self.widens and not self.plan.numeric
         self.vjps: list[RowVJP | None] = [None] * (1 << len(operands))  # by what is wanted
 
-    def run(self, device: Device, operands: Sequence[Tensor | int | float], buffers: list[PooledBuffer]) -> Tensor:
+    def run(self, device: Device, operands: Sequence[Tensor | int | float], buffers: list[Block]) -> Tensor:
         """Launch the forward kernel. `buffers` are those of the tensors among the operands, in their order."""
         out, plan = self.out, self.plan
         if self.widens:
