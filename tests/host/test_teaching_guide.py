@@ -14,7 +14,7 @@ import pytest
 
 from netcl import autograd as ag
 from netcl.errors import ArgumentError
-from netcl.teach import check, checks, course, exercises, given, right
+from netcl.teach import check, checks, course, exercises, given, right, timing
 from netcl.teach.answers import Number
 from netcl.teach.exercise import Exercise, Wrong
 
@@ -99,6 +99,34 @@ def test_times_and_exercises_are_those_of_the_lessons() -> None:
         there = len(exercises.lesson(number))
         for lesson, place in re.findall(r"\b(\d+)\.(\d+)\b", rest):
             assert int(lesson) == int(number) and 1 <= int(place) <= there, rest
+
+
+def unmarked(plans: str) -> list[str]:
+    """Exercises of the plans whose asterisk says otherwise than their lesson."""
+    waits: dict[str, bool] = {}
+    for path in LESSONS:
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for exercise in re.findall(r"^#+ Exercise (\d+\.\d+) ·", "".join(cell["source"]), re.M):
+                waits[exercise] = timing.TAG in cell["metadata"].get("tags", [])
+    named = re.findall(r"(?<![\d.])(\d+\.\d+)(?![.\d])(\\\*)?", plans)
+    assert {exercise for exercise, _ in named} <= set(waits)
+    return [exercise for exercise, star in named if bool(star) != waits[exercise]]
+
+
+def test_plans_stand_on_what_does_not_wait_or_say_so() -> None:
+    plans = hub().split("## Routes")[1]
+    assert unmarked(plans) == [] and len(re.findall(r"\d+\.\d+", plans)) > 60
+    assert unmarked(r"6.1, 6.5\*, 15.4; 17.3 and 17.2\*") == ["15.4", "17.3", "17.2"]
+
+
+def test_the_class_of_ninety_minutes_uses_sections_of_the_core() -> None:
+    cells = json.loads(LESSONS[6].read_text(encoding="utf-8"))["cells"]
+    core = [cell for cell in cells if timing.TAG not in cell["metadata"].get("tags", [])]
+    sections = {number for cell in core for number in re.findall(r"^## (\d+) · ", "".join(cell["source"]), re.M)}
+    plan = hub().split("### One class")[1].split("### Three lectures")[0]
+    used = re.findall(r"\d+", " ".join(re.findall(r"^\| \d+ \| .* \| ([\d, ]*)\|$", plan, re.M)))
+    assert len(used) >= 6
+    assert set(used) <= sections and not {"8", "10"} & sections
 
 
 def test_routes_add_up() -> None:
