@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _ROOM = 40
 _MINUS = "\u2212"
+# Said at the start, since a picture shows all rules from its first step on.
+_RULES = "In a rule, G is what arrives at the operation that has it."
 
 
 def seed(root: Card, graph: GraphView, array: ArrayView | None) -> str:
@@ -26,10 +28,12 @@ def seed(root: Card, graph: GraphView, array: ArrayView | None) -> str:
     """
     if not graph.ran:
         return "Backward has not run."
+    given = "given to backward by its caller"
     if array is not None and array.uniform == "1":
         what = _name(root) if array.size == 1 else f"each entry of {_name(root)}"
-        return f"The seed: {root.caption} = {graph.seed}, since {what} changes by 1 for each unit of itself."
-    return f"The seed: {root.caption} = {graph.seed}, given to backward by its caller."
+        given = f"since {what} changes by 1 for each unit of itself"
+    said = f"The seed: {root.caption} = {graph.seed}, {given}."
+    return f"{said} {_RULES}" if any(_speaks_of_g(each) for each in graph.edges) else said
 
 
 def edge(
@@ -118,7 +122,7 @@ def _mapped(each: Edge, child: Card, target: Card) -> str:
         if each.after.startswith("sum"):
             return f"{said}; {_name(target)} was stretched, so the products are summed{each.after[3:]}."
         return f"{said}."
-    where = ", where G is what arrived" if "G" in each.rule.replace("(", " ").replace(")", " ").split() else ""
+    where = ", where G is what arrived" if _speaks_of_g(each) else ""
     return f"Through {child.op} it goes back by the rule: {each.rule}{where}."
 
 
@@ -137,6 +141,10 @@ def _added(
     if first:
         return f"{came} is the first to reach {target.caption}{zero}{tail}."
     return f"{came} is added to what {target.caption} holds{zero}{tail}."
+
+
+def _speaks_of_g(each: Edge) -> bool:
+    return "G" in each.rule.replace("(", " ").replace(")", " ").split()
 
 
 def _name(card: Card) -> str:

@@ -62,6 +62,15 @@ def steps() -> Passage:
     return passage(fork())
 
 
+def test_what_g_is_is_said_where_a_picture_first_shows_it(steps: Passage) -> None:
+    """Rules stand on the arrows from step 0 on."""
+    products = replace(fork(), edges=tuple(replace(edge, rule="G @ Wᵀ", numbers="") for edge in fork().edges))
+    for each, speaks in ((steps, False), (passage(products), True)):
+        first = Frames(each).svg(Look(0), LIGHT)
+        assert ("G @" in "".join(ET.fromstring(first).itertext())) is speaks
+        assert ("G is what arrives" in each.steps[0].sentence) is speaks
+
+
 def test_the_seed_is_step_0_and_each_edge_is_one_step_in_the_engines_order(steps: Passage) -> None:
     assert [(step.number, step.edge) for step in steps.steps] == [(0, None), (1, 3), (2, 4), (3, 2), (4, 0), (5, 1)]
     assert steps.last == 5
