@@ -33,7 +33,7 @@ _METHODS = (
 )  # fmt: skip
 _COMPOSITE_METHODS = (
     "argmax", "argmin", "any", "all", "flatten", "ravel", "squeeze", "unsqueeze", "swapaxes", "take", "repeat", "dot",
-    "trace",
+    "trace", "round",
 )  # fmt: skip
 # NumPy's functions call methods: np.sum(x) is x.sum(axis=None, out=None). What they pass there, and what says nothing.
 _OF_NUMPY = {"out": None, "dtype": None, "order": "C", "mode": "raise"}
@@ -130,17 +130,6 @@ def _rdivmod(self: Any, other: Any) -> tuple[Any, Any]:
     return other // self, other % self
 
 
-def _round(self: Any, decimals: int | None = 0) -> Any:
-    """Round to so many decimals, halves to the even neighbour, as NumPy does. The derivative is 0."""
-    op = OPS["round"]
-    if not decimals or (decimals > 0 and self.dtype.kind != "f"):
-        return op(self)
-    if self.dtype.kind != "f":
-        raise DTypeError(f"round: {self.dtype} to tens and hundreds (decimals={decimals}) is not exact; use .astype")
-    scale = 10.0 ** abs(decimals)
-    return op(self * scale) / scale if decimals > 0 else op(self / scale) * scale
-
-
 def _clip(self: Any, low: Any = None, high: Any = None) -> Any:
     """Clip to a range, open on the side of None: `ag.clip` with the dtype's own end there."""
     ends = (-np.inf, np.inf) if self.dtype.kind == "f" else (_end(self.dtype, "min"), _end(self.dtype, "max"))
@@ -187,9 +176,8 @@ def _attach_all() -> None:
         _attach(name, _method(name), OPS[name].__doc__ or "")
     _attach("__divmod__", _divmod, "The floored quotient and the remainder.")
     _attach("__rdivmod__", _rdivmod, "The floored quotient and the remainder of another and this.")
-    setattr(ArrayMethods, "__round__", _round)  # noqa: B010
-    for name, function in (("round", _round), ("clip", _clip)):
-        _attach(name, _of_numpy(function), function.__doc__ or "")
+    setattr(ArrayMethods, "__round__", COMPOSITES["round"])  # noqa: B010
+    _attach("clip", _of_numpy(_clip), _clip.__doc__ or "")
     for name in _COMPOSITE_METHODS:
         setattr(ArrayMethods, name, _of_numpy(COMPOSITES[name]))
     for name in ("transpose", "permute"):

@@ -3,6 +3,11 @@ and C (see expr.py). Rows say which subgradient they take at a kink."""
 
 from __future__ import annotations
 
+from operator import index
+from typing import Any
+
+from netcl.errors import DTypeError
+from netcl.ops.composite import as_array, composite
 from netcl.ops.rows import elementwise
 
 # Arithmetic
@@ -184,8 +189,28 @@ floor = elementwise("floor", "floor(a)", a="0", domain={"a": (-1.8, -1.2, 0.2, 0
                     doc="The derivative is 0, at the jumps too.")  # fmt: skip
 ceil = elementwise("ceil", "ceil(a)", a="0", domain={"a": (-1.8, -1.2, 0.2, 0.8)}, integers=True,
                    doc="The derivative is 0, at the jumps too.")  # fmt: skip
-round = elementwise("round", "round(a)", a="0", domain={"a": (-1.4, -0.6, 0.6, 1.4)}, integers=True, alias=["rint"],
-                    doc="Halves go to the even neighbour. The derivative is 0, at the jumps too.")  # fmt: skip
+rint = elementwise("rint", "round(a)", a="0", domain={"a": (-1.4, -0.6, 0.6, 1.4)}, integers=True,
+                   doc="Halves go to the even neighbour. The derivative is 0, at the jumps too.")  # fmt: skip
+
+
+@composite
+def round(a: Any, decimals: int | None = 0) -> Any:
+    """Round to so many decimals, halves to the even neighbour, as NumPy does; below 0, to tens, hundreds ….
+
+    Math:    out = rint(a · 10ᵈ) / 10ᵈ, d = decimals;  ∂out/∂a = 0, at the jumps too
+    Raises:  DTypeError for integers that would be rounded to tens
+
+    >>> round([0.126, 2.5], 2).to_host()
+    array([0.13, 2.5 ], dtype=float32)
+    """
+    a, places = as_array(a), 0 if decimals is None else index(decimals)
+    if not places or (places > 0 and a.dtype.kind != "f"):
+        return rint(a)
+    if a.dtype.kind != "f":
+        raise DTypeError(f"round: {a.dtype} to tens and hundreds (decimals={places}) is not exact; use .astype")
+    scale = 10.0 ** abs(places)
+    return rint(a * scale) / scale if places > 0 else rint(a / scale) * scale
+
 
 # Choice
 where = elementwise(

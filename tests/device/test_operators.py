@@ -122,13 +122,16 @@ def test_round_is_a_builtin_a_method_and_numpys_function() -> None:
     array = f32([[0.5, 1.5, -2.5], [13.126, -0.004, 1250]])
     for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
         for decimals in (0, 2, -1, -2):
-            for found in (round(x, decimals), x.round(decimals), x.round(decimals=decimals)):
+            calls = (round(x, decimals), x.round(decimals), x.round(decimals=decimals), ag.round(x, decimals))
+            for found in (*calls, ag.round(x, decimals=decimals), np.round(x, decimals)):
                 np.testing.assert_array_equal(found.to_host(), array.round(decimals))
         same(round(x), array.round())
         assert type(round(x, 1)) is type(x)
     node = ag.tensor(array, requires_grad=True)
     round(node, 1).backward([[1.0] * 3] * 2)
     assert not node.grad.to_host().any()
+    with pytest.raises(TypeError, match="float"):
+        ag.round(node, 1.5)
     whole = nc.Tensor.from_host(np.array([13, -5]))
     same(round(whole, 2), np.array([13, -5]))
     with pytest.raises(DTypeError, match="int64"):
