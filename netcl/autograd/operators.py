@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from netcl.autograd.binary import operator
 from netcl.autograd.engine import Tape
 from netcl.autograd.node import Node
+from netcl.autograd.of_numpy import array_function, said
 from netcl.autograd.pullback import NO_ATTRS
 from netcl.autograd.record import record
-from netcl.errors import ArgumentError, DTypeError
+from netcl.errors import DTypeError
 from netcl.methods import ArrayMethods
 from netcl.ops import COMPOSITES, OPS, Row
 from netcl.ops.indexing import frozen
@@ -35,9 +36,6 @@ _COMPOSITE_METHODS = (
     "argmax", "argmin", "any", "all", "flatten", "ravel", "squeeze", "unsqueeze", "swapaxes", "take", "repeat", "dot",
     "trace", "round",
 )  # fmt: skip
-# NumPy's functions call methods: np.sum(x) is x.sum(axis=None, out=None). What they pass there, and what says nothing.
-_OF_NUMPY = {"out": None, "dtype": None, "order": "C", "mode": "raise"}
-_INSTEAD = {"out": "a tensor never changes: take the result", "dtype": "use .astype before or after"}
 
 
 def _forward(name: str) -> Callable[[Any, Any], Any]:
@@ -63,7 +61,7 @@ def _method(name: str) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **attrs: Any) -> Any:
         if attrs:
-            attrs = _said(name, attrs, own)
+            attrs = said(name, attrs, own)
         return op(self, *args, **attrs)
 
     def reshape(self: Any, *shape: Any, **attrs: Any) -> Any:
@@ -73,25 +71,12 @@ def _method(name: str) -> Callable[..., Any]:
     return reshape if name == "reshape" else method
 
 
-def _said(name: str, attrs: dict[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
-    """Leave out what NumPy's functions pass along and what says nothing.
-
-    Raises: ArgumentError for an `out` to write into, and the like
-    """
-    for key in _OF_NUMPY.keys() & attrs.keys() - set(own):
-        given = attrs[key]
-        if given is not None and not (isinstance(given, str) and given == _OF_NUMPY[key]):
-            came = "…" if key == "out" else f"{given!r}"
-            raise ArgumentError(f"{name} takes no {key}={came}; {_INSTEAD.get(key, 'leave it out')}")
-    return {key: x for key, x in attrs.items() if key in own or key not in _OF_NUMPY}
-
-
 def _of_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a method of a function: with its signature, and callable by NumPy's function of that name."""
 
     @functools.wraps(function)
     def method(self: Any, *args: Any, **attrs: Any) -> Any:
-        return function(self, *args, **_said(function.__name__, attrs) if attrs else attrs)
+        return function(self, *args, **said(function.__name__, attrs) if attrs else attrs)
 
     return method
 
@@ -184,6 +169,7 @@ def _attach_all() -> None:
         _attach(name, _permuted(), OPS["transpose"].__doc__ or "")
     for kind in (Tensor, Node):  # not Dual, which has no graph
         setattr(kind, "backward", _backward)  # noqa: B010
+    setattr(ArrayMethods, "__array_function__", array_function)  # noqa: B010
     _attach("__getitem__", _getitem, OPS["getitem"].__doc__ or "")
     _attach("__iter__", _iterate, "Go through the slices along the first axis.")
     setattr(ArrayMethods, "T", property(_unary("transpose"), doc="The view with its axes reversed."))  # noqa: B010

@@ -122,8 +122,9 @@ def test_round_is_a_builtin_a_method_and_numpys_function() -> None:
     array = f32([[0.5, 1.5, -2.5], [13.126, -0.004, 1250]])
     for x in (nc.Tensor.from_host(array), ag.tensor(array, requires_grad=True)):
         for decimals in (0, 2, -1, -2):
-            calls = (round(x, decimals), x.round(decimals), x.round(decimals=decimals), ag.round(x, decimals))
-            for found in (*calls, ag.round(x, decimals=decimals), np.round(x, decimals)):
+            methods = [round(x, decimals), x.round(decimals), x.round(decimals=decimals)]
+            functions: list[Any] = [ag.round(x, decimals), ag.round(x, decimals=decimals), np.round(x, decimals)]
+            for found in methods + functions:
                 np.testing.assert_array_equal(found.to_host(), array.round(decimals))
         same(round(x), array.round())
         assert type(round(x, 1)) is type(x)
