@@ -11,14 +11,12 @@ import ipywidgets as widgets
 
 from netcl.errors import ArgumentError
 from netcl.teach.figures import Drawn, Picture, figure
-from netcl.viz.css import style
+from netcl.viz.css import ALONE, show, style
 from netcl.viz.guard import guarded
 from netcl.viz.text import xml
 
 __all__ = ["Interaction", "interact"]
 
-# A live picture hides the static one that stands just before it; without a kernel that one is what is seen.
-_HIDE = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .netcl-live){display:none}</style>"
 _STEPS = 100
 _SLOW = 0.25  # s a move: above that sliders wait until they are let go
 
@@ -36,7 +34,7 @@ class Interaction:
             slider.observe(self._moved, "value")
         self.reset = widgets.Button(description="⏮ Start values", tooltip="every slider to where it began")
         self.reset.on_click(self._restart)
-        look = widgets.HTML(f"{style()}{_HIDE}")
+        look = widgets.HTML(f"{style()}{ALONE}")
         column = widgets.Layout(max_width="740px")
         self.widget = widgets.VBox([look, *self.sliders.values(), self.reset, self.error, self.shown], layout=column)
         self._show()
@@ -72,11 +70,8 @@ class Interaction:
         return {**(self.widget._repr_mimebundle_() or {}), "text/plain": repr(self)}
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display  # there only in notebooks
-
         bundle, metadata = self.static._repr_mimebundle_()
-        display(bundle, metadata=metadata, raw=True)
-        display(self._repr_mimebundle_(), raw=True)
+        show(bundle, self._repr_mimebundle_(), metadata)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {value:.4g}" for name, value in self._start.items())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from netcl.viz.arrange import PAGE
 from netcl.viz.palette import DARK, LIGHT
@@ -14,6 +16,27 @@ _DARK_PAGES = (
     ".vscode-dark .netcl-step",
     'html[theme="dark"] .netcl-step',
 )
+
+# A widget stands after a static picture and a note. Live, it hides both. Without a kernel those two are what is seen:
+# JupyterLab then says "Error displaying widget" and nothing else, in an element that has no others in it.
+_NOTE = (
+    '<p class="netcl-note">The buttons and sliders of this picture work while a kernel runs: run the cell to have them.'
+    "</p><style>.jp-OutputArea-child:has(.netcl-note)+.jp-OutputArea-child>.jupyter-widgets:not(:has(*)){display:none}"
+    "</style>"
+)
+ALONE = (
+    "<style>.jp-OutputArea-child:has(+.jp-OutputArea-child .netcl-live),.jp-OutputArea-child:has("
+    "+.jp-OutputArea-child .netcl-note):has(+.jp-OutputArea-child+.jp-OutputArea-child .netcl-live){display:none}</style>"
+)
+
+
+def show(static: Mapping[str, str], live: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
+    """Display a widget, and before it what stands in its place in a notebook that is opened without a kernel."""
+    from IPython.display import display  # there only in notebooks
+
+    display(static, metadata=metadata or {}, raw=True)
+    display({"text/html": _NOTE}, raw=True)
+    display(live, raw=True)
 
 
 def widened(page: float) -> str:

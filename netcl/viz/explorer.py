@@ -14,7 +14,7 @@ import numpy as np
 from netcl.errors import ArgumentError
 from netcl.viz import curve as curves
 from netcl.viz.controls import Control, Range, controls
-from netcl.viz.css import VARIABLES, VariableWriter, style
+from netcl.viz.css import ALONE, VARIABLES, VariableWriter, show, style
 from netcl.viz.exploring import Function, Ghost, Run
 from netcl.viz.guard import complaint, guarded
 from netcl.viz.knobs import Knobs
@@ -30,8 +30,6 @@ from netcl.viz.tables import table
 from netcl.viz.text import clip, xml
 from netcl.viz.values import number, view
 
-# A live explorer hides the static picture that stands just before it; without a kernel that picture is what is seen.
-_HIDE = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .netcl-live){display:none}</style>"
 _TALL = "min-height:70px"  # as tall as an error, so that nothing moves when one takes its place
 _POINTS = 41
 _SLOW = 0.25  # s a move: above that sliders wait until they are let go
@@ -83,7 +81,7 @@ class Explorer:
         row = widgets.Layout(flex_flow="row wrap", align_items="center", padding="2px 0 0 12px")
         chosen = [self.against] if self.knobs.entries else []
         bar = widgets.Box([self.reset, self.hold, *chosen], layout=row)
-        shown = widgets.HTML(f"{style()}{_HIDE}")
+        shown = widgets.HTML(f"{style()}{ALONE}")
         parts = [shown, self.knobs.box, bar, self.error, self.note, self.plot, self.picture]
         whole = widgets.VBox(parts, layout=widgets.Layout(max_width="740px"))
         whole.add_class("netcl-step")
@@ -267,10 +265,7 @@ class Explorer:
         return {**(self.widget._repr_mimebundle_() or {}), "text/plain": repr(self)}
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display  # there only in notebooks
-
-        display(self.static, raw=True)
-        display(self._repr_mimebundle_(), raw=True)
+        show(self.static, self._repr_mimebundle_())
 
     def __str__(self) -> str:
         return self.text

@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from netcl.errors import ArgumentError
 from netcl.viz.arrange import PAGE, Direction, checked
 from netcl.viz.asking import Asking
-from netcl.viz.css import VARIABLES, VariableWriter, style, widened
+from netcl.viz.css import ALONE, VARIABLES, VariableWriter, show, style, widened
 from netcl.viz.film import Filmstrip
 from netcl.viz.follow import heading
 from netcl.viz.frames import Frames, Look
@@ -29,8 +29,6 @@ from netcl.viz.steps import Step
 from netcl.viz.text import counted, xml
 from netcl.viz.tools import KERNEL, Tools
 
-# A live stepper hides the static picture that stands just before it; without a kernel that picture is what is seen.
-_HIDE = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .netcl-live){display:none}</style>"
 _PLAY = 1800  # ms a step
 _PLAYS = {False: "Play", True: "Pause"}
 _DIRECTIONS = ("auto", "lr", "td")
@@ -70,7 +68,7 @@ class Stepper:
         self.refresh()
 
     def _assemble(self) -> widgets.VBox:
-        shown = widgets.HTML(f"{style()}{_HIDE}")
+        shown = widgets.HTML(f"{style()}{ALONE}")
         moves = [self.first, self.back, self.next, self.last, self.slider]
         if self.asking is None:
             moves[2:2] = [self.play, self.playing]
@@ -205,10 +203,7 @@ class Stepper:
         return {**(self.widget._repr_mimebundle_() or {}), "text/plain": repr(self)}
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display  # there only in notebooks
-
-        display(self.static, raw=True)
-        display(self._repr_mimebundle_(), raw=True)
+        show(self.static, self._repr_mimebundle_())
 
     def __repr__(self) -> str:
         asked = ", to be predicted" if self.quiz is not None else ""

@@ -15,6 +15,14 @@ b = ag.tensor(3.0, requires_grad=True)
 f = a * b + a ** 2"""
 CELLS = (FORK, "viz.step(f)", "viz.step(f, predict=True, ask=['entry'])")
 OUTPUTS = ".jp-OutputArea-output"
+STILL = ".jp-RenderedSVG, .jp-RenderedImage, .jp-RenderedHTML"
+INTERACT = """from matplotlib.figure import Figure
+from netcl import teach
+def line(slope):
+    figure = Figure(figsize=(4, 2))
+    figure.subplots().plot([0, 1], [0, slope])
+    return figure
+teach.interact(line, lambda slope: f"a line of slope {slope:.1f}", slope=(0.0, 2.0, 1.0))"""
 
 
 def notebook(kernel: str = "python3", sources: Sequence[str] = CELLS) -> Any:
@@ -140,3 +148,34 @@ def test_with_a_png_a_kernel_still_shows_the_widgets_alone(lab: Any) -> None:
     cell(page, 1).get_by_role("button", name="Next").click()
     cell(page, 1).get_by_text("step 1 of 5", exact=True).wait_for()
     assert not any(each.is_visible() for each in cell(page, 1).locator(".jp-RenderedImage, .jp-RenderedSVG").all())
+
+
+def test_a_notebook_that_was_saved_shows_its_picture_and_no_error_until_it_is_run_again(lab: Any) -> None:
+    explored = "viz.explore(lambda a, b: a * b + a ** 2, a=2.0, b=(-1, 1))"
+    lab.write("saved.ipynb", notebook(sources=(FORK, "viz.step(f)", explored, INTERACT)))
+    page = lab.open("saved.ipynb")
+    lab.run(page)
+    for number in (1, 2, 3):
+        cell(page, number).locator(".netcl-live").wait_for()
+        assert [each for each in cell(page, number).locator(STILL).all() if each.is_visible()] == []
+    page.keyboard.press("Control+s")
+    page.locator(".jp-mod-dirty").wait_for(state="detached")
+    _menu(page, "Kernel", "Shut Down Kernel")
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(state="detached")
+
+    page = lab.open("saved.ipynb")
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+    for number in (1, 2, 3):
+        here = cell(page, number)
+        here.get_by_text("run the cell to have them").wait_for()
+        here.get_by_text("model not found").wait_for(state="attached")
+        assert not here.get_by_text("model not found").is_visible()
+        assert here.locator(STILL).first.is_visible()
+    lab.run(page)
+    cell(page, 1).locator(".netcl-live").wait_for()
+    assert not cell(page, 1).locator(STILL).first.is_visible()
+
+
+def _menu(page: Any, menu: str, entry: str) -> None:
+    page.get_by_role("menuitem", name=menu, exact=True).first.click()
+    page.get_by_role("menuitem", name=entry, exact=True).click()
