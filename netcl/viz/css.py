@@ -25,8 +25,9 @@ _NOTE = (
     "</style>"
 )
 ALONE = (
-    "<style>.jp-OutputArea-child:has(+.jp-OutputArea-child .netcl-live),.jp-OutputArea-child:has("
-    "+.jp-OutputArea-child .netcl-note):has(+.jp-OutputArea-child+.jp-OutputArea-child .netcl-live){display:none}</style>"
+    "<style>.jp-OutputArea-child:has(+.jp-OutputArea-child .netcl-live),"
+    ".jp-OutputArea-child:has(+.jp-OutputArea-child .netcl-note):has(+.jp-OutputArea-child+.jp-OutputArea-child .netcl-live)"
+    "{display:none}</style>"
 )
 
 
