@@ -19,15 +19,14 @@ _DARK_PAGES = (
 
 # A widget stands after a static picture and a note. Live, it hides both. Without a kernel those two are what is seen:
 # JupyterLab then says "Error displaying widget" and nothing else, in an element that has no others in it.
+_CHILD = ".jp-OutputArea-child"
 _NOTE = (
     '<p class="netcl-note">The buttons and sliders of this picture work while a kernel runs: run the cell to have them.'
-    "</p><style>.jp-OutputArea-child:has(.netcl-note)+.jp-OutputArea-child>.jupyter-widgets:not(:has(*)){display:none}"
-    "</style>"
+    f"</p><style>{_CHILD}:has(.netcl-note)+{_CHILD}>.jupyter-widgets:not(:has(*)){{display:none}}</style>"
 )
 ALONE = (
-    "<style>.jp-OutputArea-child:has(+.jp-OutputArea-child .netcl-live),"
-    ".jp-OutputArea-child:has(+.jp-OutputArea-child .netcl-note):has(+.jp-OutputArea-child+.jp-OutputArea-child .netcl-live)"
-    "{display:none}</style>"
+    f"<style>{_CHILD}:has(+{_CHILD} .netcl-live),"
+    f"{_CHILD}:has(+{_CHILD} .netcl-note):has(+{_CHILD}+{_CHILD} .netcl-live){{display:none}}</style>"
 )
 
 

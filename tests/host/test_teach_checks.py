@@ -260,7 +260,8 @@ def test_a_static_picture_stands_beside_the_widget(monkeypatch: pytest.MonkeyPat
     told: list[Any] = []
     monkeypatch.setattr(display, "display", lambda bundle, **options: told.append(bundle))
     moved()._ipython_display_()
-    static, live = told
+    static, note, live = told
+    assert set(note) == {"text/html"} and "run the cell" in note["text/html"]
     assert set(static) == {"text/plain", "text/html", "image/png"}
     assert live["text/plain"] == "<Interaction: h = 0.5 at the start>"
     assert "application/vnd.jupyter.widget-view+json" in live
