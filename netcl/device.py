@@ -130,6 +130,7 @@ class Device:
         self._ahead = 0
         self._mark: cl.Event | None = None
         self._pid = os.getpid()
+        self._ending = False
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -189,8 +190,8 @@ class Device:
 
     def finish(self) -> None:
         """Wait until everything enqueued so far has run."""
-        self._refuse_fork()
         with self.lock:
+            self._refuse()
             self.queue.finish()
 
     def launch(
@@ -276,7 +277,7 @@ class Device:
         With it come what sets its buffers, the sizes, the queue, whether that is the one for large work, and the
         numbers that are set on it.
         """
-        self._refuse_fork()
+        self._refuse()
         large = launch.work >= self.crossover
         kernel: Any = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
         first = len(launch.arg_types) - len(launch.statics)
@@ -303,8 +304,8 @@ class Device:
 
     def write(self, buffer: Any, array: np.ndarray) -> cl.Event:
         """Copy a contiguous host array to the start of a buffer. Blocks: the caller may change the array at once."""
-        self._refuse_fork()
         with self.lock:
+            self._refuse()
             queue = self._use(array.size >= self.crossover)
             if isinstance(buffer, cl.SVMPointer):
                 given = cl.SVM(array if array.flags.writeable else array.copy())  # SVM takes no others
@@ -313,8 +314,8 @@ class Device:
 
     def fill(self, buffer: Any, value: np.ndarray, nbytes: int) -> cl.Event:
         """Repeat one 0-d value over the first `nbytes` bytes of a buffer."""
-        self._refuse_fork()
         with self.lock:
+            self._refuse()
             queue = self._use(nbytes // value.itemsize >= self.crossover)
             if isinstance(buffer, cl.SVMPointer):
                 return cl.enqueue_svm_memfill(queue, buffer, value, byte_count=nbytes)
@@ -322,8 +323,8 @@ class Device:
 
     def read(self, array: np.ndarray, buffer: Any, offset: int) -> cl.Event:
         """Copy from a buffer, `offset` bytes in, into a contiguous host array. Waits for all work before it."""
-        self._refuse_fork()
         with self.lock:
+            self._refuse()
             if not isinstance(buffer, cl.SVMPointer):
                 return cl.enqueue_copy(self.queue, array, buffer, src_offset=offset, is_blocking=True)
             if offset:
@@ -336,7 +337,7 @@ class Device:
 
         Raises: DeviceError with the compiler's words and the source
         """
-        self._refuse_fork()
+        self._refuse()
         cl_device = cl_device or self.cl_devices[0]
         with self.lock:
             program = self._programs.get((source, cl_device))
@@ -355,18 +356,22 @@ class Device:
             return program
 
     def _finish_at_exit(self) -> None:
-        # A process that ends while PoCL's threads run a kernel dies of a segmentation fault. Without the lock, which
-        # a thread that was cut short might hold; a forked child has nothing to wait for.
+        # A process that ends while PoCL's threads run a kernel dies of a segmentation fault, and one that ends while a
+        # daemon thread waits for one is aborted. A forked child has nothing to wait for.
         if os.getpid() == self._pid:
-            for queue in self._queues:
-                queue.finish()
+            self._ending, self._kernels, self._ready = True, {}, {}
+            with self.lock:
+                for queue in self._queues:
+                    queue.finish()
 
     def _after_fork(self) -> None:
-        # So that the next launch in a forked child comes past _refuse_fork, at no cost to launches elsewhere, and not
+        # So that the next launch in a forked child comes past _refuse, at no cost to launches elsewhere, and not
         # before a lock that a thread of the parent held.
         self._make_lock()
         self._kernels, self._ready = {}, {}
 
-    def _refuse_fork(self) -> None:
+    def _refuse(self) -> None:
         if os.getpid() != self._pid:
             raise DeviceError(FORKED)
+        if self._ending and threading.current_thread().daemon:
+            raise SystemExit  # as Python itself ends such threads, a little later

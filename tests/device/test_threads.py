@@ -180,6 +180,49 @@ def test_a_child_forked_after_a_kernel_has_run_is_told_to_use_spawn(
     assert len(lines) == 12 and all(line.endswith("True") for line in lines[:10]), done.stdout
 
 
+DAEMONS = """
+import atexit, sys, threading, time
+
+wish, threads = sys.argv[2], []
+if wish == "join":
+    @atexit.register
+    def join():  # registered before netcl's own, so it runs after that
+        for thread in threads:
+            thread.join()
+        print(x.sum().item(), flush=True)
+
+import netcl as nc
+
+nc.use_device(int(sys.argv[1]))
+x, small = nc.ones((600, 600)), nc.ones(10)
+works = [lambda: x @ x, lambda: (small * small).to_host(), lambda: nc.zeros(1 << 20), lambda: (x + 1.0).sum().item()]
+if wish == "one":
+    del works[1:]
+done = [0] * len(works)
+
+def work(number):
+    while True:
+        works[number]()
+        done[number] += 1
+
+threads += [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(works))]
+for thread in threads:
+    thread.start()
+while not all(done):
+    time.sleep(0.01)
+print("end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("wish", ["one", "several", "join"])
+def test_daemon_threads_at_work_neither_hold_up_the_end_of_a_process_nor_crash_it(
+    on_device: Device, python: Python, wish: str
+) -> None:
+    done = python(DAEMONS, str(on_device.index), wish)
+    said = "end\n360000.0\n" if wish == "join" else "end\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+
+
 SPAWNED = """
 import multiprocessing, sys
 import numpy as np
