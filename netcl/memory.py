@@ -9,6 +9,7 @@ a device are of one kind: where a kernel's arguments are of two, pyopencl takes 
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
 import warnings
 from collections.abc import Callable
@@ -69,22 +70,30 @@ class Pool:
         Raises: DeviceError if the device has not that much memory
         """
         try:
-            if self._small is None:
-                with self._lock:
-                    return self._large.allocate(nbytes)
-            if nbytes <= _SMALL:
+            if self._small is not None and nbytes <= _SMALL:
                 return self._small(nbytes)
-            for _ in range(2):
-                block = self._large(nbytes)
-                if block.svm_ptr:
-                    return block
-                del block  # what PoCL gives where there is no memory; it goes with what the pool keeps
+            block = self._take_large(nbytes)
+            if block is None:
+                gc.collect()  # gradients that have graphs are in cycles with them
                 self._free(self._large)
+                block = self._take_large(nbytes)
+            if block is not None:
+                return block
         except cl.Error as error:  # larger than one allocation may be, for example
             raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor ({error})") from None
         except TypeError:  # what pyopencl says of 2⁶⁴ and more
             raise DeviceError(f"{self._name} cannot count to {nbytes:,} bytes for a tensor") from None
         raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor")
+
+    def _take_large(self, nbytes: int) -> Block | None:
+        if self._small is not None:
+            block = self._large(nbytes)
+            return block if block.svm_ptr else None  # else it goes with what the pool keeps
+        try:
+            with self._lock:
+                return self._large.allocate(nbytes)
+        except cl.MemoryError:
+            return None
 
     def allocate(self, nbytes: int) -> Block:
         """Return a block of at least `nbytes` bytes, as `take` does."""

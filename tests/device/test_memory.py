@@ -215,6 +215,42 @@ def test_memory_is_given_back_only_when_no_command_on_its_way_uses_it(on_device:
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
 
 
+CYCLES = """
+import gc, resource, sys
+import numpy as np
+import netcl as nc
+from netcl import autograd as ag
+
+nc.use_device(int(sys.argv[1]))
+
+def step():
+    x = ag.tensor(np.full(1 << 20, 2.0, np.float32), requires_grad=True)
+    ag.Tape().backward((x * x * x).sum(), create_graph=True)
+    return x.grad[0].item()
+
+assert step() == 12
+gc.collect()
+gc.disable()
+with open("/proc/self/statm") as file:
+    now = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (300 << 20), resource.RLIM_INFINITY))
+print({step() for _ in range(40)})
+try:
+    print([nc.ones(1 << 20) for _ in range(100)])
+except nc.errors.DeviceError as error:
+    print("4,194,304 bytes free" in str(error))
+print(nc.ones(1 << 20).sum().item())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how much a process may have is set as Linux does")
+def test_where_memory_is_short_what_is_in_cycles_is_let_go_first(on_device: Device, python: Python) -> None:
+    if on_device.kind != "CPU":
+        pytest.skip("a limit on the system's memory is none on the device's")
+    done = python(CYCLES, str(on_device.index))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{12.0}\nTrue\n1048576.0\n", "")
+
+
 def test_a_reused_buffer_shows_nothing_of_what_was_there() -> None:
     for value in (float("nan"), 7.0, float("inf")):
         old = nc.full(1000, value)
