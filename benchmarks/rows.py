@@ -127,6 +127,8 @@ ROWS: tuple[Row, ...] = (
         for batch in (64, 512)
     ),
     Row("moons", "moons", "two-moons MLP 2-16-16-2, a step, batch 100", "moons", _MLP, "torch", {"batch": 100}),
+    Row("moons-replayed", "moons", "the same, ag.replay", "moons", ("netcl_replayed", "torch", "numpy"), "torch",
+        {"batch": 100}, subject="netcl_replayed"),
     Row("tanh", "tanh", "sum(tanh(x·w + b)²), 10M, forward + backward for x, eager", "tanh, eager",
         ("netcl", "torch", "autograd", "jax_jit", "ancestor"), "torch", {"n": 10_000_000}),
     Row("tanh-fused", "tanh", "the same, ag.fuse", "tanh, fused", ("netcl_fused", "torch", "jax_jit"), "torch",

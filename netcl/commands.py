@@ -5,7 +5,6 @@ Nothing here costs anything until it is asked for: the methods of the one device
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 import pyopencl as cl
 
+from netcl.covers import Cover, covered
 from netcl.device import Device, Launch
 
 _KINDS = ("launch", "start", "write", "fill", "read")
@@ -64,20 +64,10 @@ def recorded(device: Device, *, profile: bool = False) -> Iterator[Recording]:
     >>> [command.kind for command in commands]
     ['write', 'read']
     """
-    recording, owner = Recording(), threading.get_ident()
+    recording = Recording()
     with _profiling(device) if profile else _as_it_is():
-        covered = {name: _cover(device, name, recording, owner) for name in _KINDS}
-        before = {name: device.__dict__.get(name) for name in _KINDS}  # an outer recording
-        for name, method in covered.items():
-            setattr(device, name, method)
-        try:
+        with covered(device, {name: _recorder(name, device, recording) for name in _KINDS}):
             yield recording
-        finally:
-            for name, method in before.items():
-                if method is None:
-                    delattr(device, name)
-                else:
-                    setattr(device, name, method)
 
 
 @contextmanager
@@ -97,12 +87,8 @@ def _profiling(device: Device) -> Iterator[None]:
         device.swap_queues(before)
 
 
-def _cover(device: Device, name: str, recording: Recording, owner: int) -> Callable[..., Any]:
-    original = getattr(device, name)
-
-    def method(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != owner:
-            return original(*args, **kwargs)
+def _recorder(name: str, device: Device, recording: Recording) -> Cover:
+    def record(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         called = time.perf_counter_ns()
         event = original(*args, **kwargs)
         returned = time.perf_counter_ns()
@@ -111,7 +97,7 @@ def _cover(device: Device, name: str, recording: Recording, owner: int) -> Calla
         recording.append(Command(kind, said, program, work, queue, recording.label, called, returned, event))
         return event
 
-    return method
+    return record
 
 
 def _describe(name: str, args: tuple[Any, ...]) -> tuple[Any, str, str, int]:

@@ -56,10 +56,10 @@ class Launch:
     numbers, then the integers `statics`. `size` is the least count of work-items, `work` about how many elements.
     With `several`, `size` counts elements, of which a work-item takes NETCL_PER_ITEM (defined when programs are built).
     With `grid`, up to three lengths, exactly so many work-items run, each a work-group of its own unless `local` says
-    how many are one.
+    how many are one. With `preset`, one entry per argument, those are set from the start (None: at every launch).
     """
 
-    __slots__ = ("arg_types", "grid", "local", "name", "program", "several", "size", "statics", "work")
+    __slots__ = ("arg_types", "grid", "local", "name", "preset", "program", "several", "size", "statics", "work")
 
     def __init__(
         self,
@@ -83,6 +83,7 @@ class Launch:
         self.statics = statics
         self.size = size
         self.work = work
+        self.preset: Sequence[Any] | None = None
 
 
 class _once(cached_property[T]):  # noqa: N801 - stands where cached_property would
@@ -213,17 +214,21 @@ class Device:
         """
         large = work >= self.crossover
         key = (program, name, large)
-        local = math.gcd(size, self.local_size) if exact else self.local_size
-        items = (size + local - 1) // local * local
+        items, local = self.groups(size, exact)
         with self.lock:  # a kernel object holds its arguments: none is set between here and the launch
             kernel = self._kernels.get(key)
             if kernel is None:
                 kernel = self._kernels[key] = self._make_kernel(program, name, arg_types, large)
             kernel.set_args(*args)
-            event = cl.enqueue_nd_range_kernel(self._use(large), kernel, (items,), (local,))
+            event = cl.enqueue_nd_range_kernel(self._use(large), kernel, items, local)
             if large:
                 self._hold_back(event, work)
         return event
+
+    def groups(self, size: int, exact: bool) -> tuple[tuple[int], tuple[int]]:
+        """Return how many work-items `launch` runs, and how many of them are a work-group."""
+        local = math.gcd(size, self.local_size) if exact else self.local_size
+        return ((size + local - 1) // local * local,), (local,)
 
     def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> cl.Event:
         """Enqueue a prepared launch on buffers and numbers; returns before it has run."""
@@ -237,6 +242,11 @@ class Device:
                 ready[0].set_args(*buffers, *numbers, *launch.statics)
                 ready[6] = numbers
             return self.start(launch, placed)
+
+    def numbers(self, launch: Launch) -> Sequence[Any]:
+        """Return the numbers that are set on a prepared launch. Hold `lock`."""
+        ready = self._ready.get(launch)
+        return () if ready is None else ready[6] or ()
 
     def start(self, launch: Launch, placed: tuple[Any, ...]) -> cl.Event:
         """Enqueue a prepared launch on its arguments' places and buffers, in turn: the way of every elementwise op."""
@@ -283,6 +293,8 @@ class Device:
         first = len(launch.arg_types) - len(launch.statics)
         for place, number in enumerate(launch.statics, first):
             kernel.set_arg(place, np.int64(number))
+        if launch.preset is not None:
+            kernel.set_args(*launch.preset)
         if launch.grid is not None:
             size, local = launch.grid, launch.local
         else:

@@ -97,6 +97,27 @@ def netcl(x: Any, labels: Any, parameters: Any, activation: str) -> Case:
     return run, lambda loss: updates(loss.to_host(), [leaf.to_host() for leaf in leaves], parameters)
 
 
+def netcl_replayed(x: Any, labels: Any, parameters: Any, activation: str) -> Case:
+    from netcl import autograd as ag
+    from netcl import optim
+
+    leaves = [ag.tensor(each, requires_grad=True) for each in parameters]
+    images, classes, optimizer = ag.tensor(x), ag.tensor(labels), optim.SGD(leaves, LR)
+
+    @ag.replay
+    def loss_of(images: Any, classes: Any) -> Any:
+        return ag.cross_entropy(logits(ag, images, leaves, activation, ag.linear), classes)
+
+    def run() -> Any:
+        optimizer.zero_grad()
+        loss = loss_of(images, classes)
+        optimizer.step()
+        images.device.finish()
+        return loss
+
+    return run, lambda loss: updates(loss.to_host(), [leaf.to_host() for leaf in leaves], parameters)
+
+
 def numpy(x: Any, labels: Any, parameters: Any, activation: str) -> Case:
     current = [*parameters]
 

@@ -13,6 +13,7 @@ from benchmarks.cases.mlp import (
     expected,
     jax,
     netcl,
+    netcl_replayed,
     numpy,
     parameters,
     tinygrad,
@@ -20,7 +21,8 @@ from benchmarks.cases.mlp import (
 )
 
 __all__ = [
-    "TOLERANCE", "ancestor", "autograd", "expected", "inputs", "jax", "netcl", "numpy", "tinygrad", "torch",
+    "TOLERANCE", "ancestor", "autograd", "expected", "inputs", "jax", "netcl", "netcl_replayed", "numpy", "tinygrad",
+    "torch",
 ]  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from netcl.autograd.modes import (
 )
 from netcl.autograd.node import GradFn, Node
 from netcl.autograd.record import apply_op
+from netcl.autograd.replay import replay
 from netcl.autograd.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from netcl.ops import COMPOSITES, OPS
 
@@ -32,7 +33,7 @@ __all__ = [
     "GradFn", "GradcheckReport", "Node", "Tape", "add_inplace", "apply_op", "build_topo", "checkpoint",
     "detect_anomaly", "fuse", "get_current_tape", "grad", "gradcheck", "gradgradcheck", "hessian", "hvp",
     "is_anomaly_enabled", "is_grad_enabled", "jacobian", "jvp", "no_grad", "operators", "record",
-    "set_detect_anomaly", "set_grad_enabled", "tensor", "value_and_grad", "vjp",
+    "replay", "set_detect_anomaly", "set_grad_enabled", "tensor", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 _OP_NAMES = {alias: op for op in OPS.values() for alias in (op.name, *op.aliases)} | COMPOSITES

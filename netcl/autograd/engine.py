@@ -74,19 +74,11 @@ class Tape:
         queue is left flushed, not finished: `to_host()` waits. With `create_graph` gradients are nodes themselves.
         """
         loss, grad = settled(loss), settled(grad)
-        if not isinstance(loss, Node):
-            raise GraphError(
-                f"backward needs a loss that requires grad, but {_what(loss)} has no graph: no input of it was made "
-                "with requires_grad=True, or it was computed under no_grad or detached"
-            )
-        if not loss.requires_grad:
-            raise GraphError(f"backward needs a loss that requires grad, and {loss!r} was told not to")
-        if not isinstance(loss.value, Tensor):
-            raise GraphError(f"{loss!r} is of a transform, inside another graph that backward cannot reach: return it")
+        check_loss(loss)
         seed = _seed(loss, grad, create_graph)
         leaves: list[Node] = []
         grads = pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads, leaves=leaves)
-        _commit(grads, leaves)
+        commit(grads, leaves)
         self._last = loss
         self._roots.add(loss)
         queue = loss.value.device.queue
@@ -201,6 +193,19 @@ def _ask(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
     return contributions
 
 
+def check_loss(loss: Any) -> None:
+    """Raise a GraphError unless there is a graph behind the loss to go back through."""
+    if not isinstance(loss, Node):
+        raise GraphError(
+            f"backward needs a loss that requires grad, but {_what(loss)} has no graph: no input of it was made "
+            "with requires_grad=True, or it was computed under no_grad or detached"
+        )
+    if not loss.requires_grad:
+        raise GraphError(f"backward needs a loss that requires grad, and {loss!r} was told not to")
+    if not isinstance(loss.value, Tensor):
+        raise GraphError(f"{loss!r} is of a transform, inside another graph that backward cannot reach: return it")
+
+
 def _what(x: Any) -> str:
     return f"a {type(x).__name__} of shape {x.shape}" if isinstance(x, Tensor) else repr(x)
 
@@ -221,7 +226,8 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
     return Node(seed, name="seed") if create_graph and isinstance(seed, Tensor) else seed
 
 
-def _commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
+def commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
+    """Give nodes the cotangents of a pass; those of leaves are added to what they have."""
     number = next(_passes)
     with _leaves:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.

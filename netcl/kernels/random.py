@@ -25,6 +25,11 @@ INTEGERS = "integers"
 _ARG_TYPES = (None, np.int64, np.uint64, np.uint64, np.uint64, np.uint64)
 
 
+def draws(program: str, name: str) -> bool:
+    """Say whether a kernel is the one that draws random numbers."""
+    return name == "draw" and _PHILOX in program
+
+
 def random(device: Device, kind: str, out: Layout, key: int, stream: int = 0, first: int = 0, span: int = 0) -> Block:
     """Draw a random number for every element; return the buffer of the result.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from netcl import layout as lay
+from netcl.capture import look
 from netcl.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from netcl.kernels.along_rows import fits, run_rows
 from netcl.layout import Layout, Shape
@@ -41,6 +42,11 @@ def _check_labels(op: str, a: Tensor, labels: Tensor, axis: int) -> None:
     """Refuse labels that are no classes of `a`; reads them from the device, the first time that a tensor comes."""
     (place,) = lay.normalize_axes(op, axis, a.layout.ndim)
     classes = _classes(op, a.layout, labels.layout, place, str(axis))
+    if _enough.get(labels, classes + 1) > classes:
+        look(labels, partial(_check_values, op, classes))
+
+
+def _check_values(op: str, classes: int, labels: Tensor) -> None:
     if _enough.get(labels, classes + 1) <= classes:
         return
     host = labels.to_host()
