@@ -20,7 +20,7 @@ import numpy as np
 from netcl.covers import covered
 from netcl.device import Device, Launch
 from netcl.kernels.random import draws
-from netcl.memory import NO_ROOM, Block
+from netcl.memory import Block
 
 Refuse = Callable[[str], Exception]
 """Makes the error for what a capture leaves out: a "read" or "write" by the host, a "draw" of random numbers."""
@@ -78,7 +78,7 @@ class Capture:
         Raises: what `refuse` makes
         """
         covers = {
-            "take": self.take, "start": self.start, "launch": self.launch, "fill": self.fill,
+            "start": self.start, "launch": self.launch, "fill": self.fill,
             "read": self._refusing("read"), "write": self._refusing("write"),
         }  # fmt: skip
         with covered(self.device.pool, {"take": self.take}), covered(self.device, covers):
@@ -192,17 +192,12 @@ class Playback:
 
     def play(self, blocks: Sequence[Block]) -> list[Block]:
         """Do all of it again; return the blocks of the results, in their order."""
-        device, pool = self.device, self.device.pool
+        device, take = self.device, self.device.pool.take
         now = self._blocks.copy()
         for slot, block in zip(self._bound, blocks, strict=True):
             now[slot] = block
-        try:
-            take = pool.take
-            for slot, size in self._fresh:
-                now[slot] = take(size)
-        except NO_ROOM:
-            for slot, size in self._fresh:
-                now[slot] = pool.allocate(size)  # which says so
+        for slot, size in self._fresh:
+            now[slot] = take(size)
         with device.lock:  # two threads that play at once would share what lies between
             start = device.start
             for launch, chosen in self._steps:

@@ -332,6 +332,7 @@ def test_large_arrays_on_the_queue_for_large_work() -> None:
         loss = step(x)
         t = np.tanh(w.to_host().astype(np.float64) * x)
         assert loss.item() == pytest.approx((t * w.to_host()).sum(), rel=1e-4)
+        assert w.grad is not None
         np.testing.assert_allclose(w.grad.to_host(), t + w.to_host() * x * (1 - t * t), rtol=1e-4, atol=1e-5)
     assert step.counts["replayed"] == 2
 
