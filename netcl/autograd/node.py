@@ -88,7 +88,8 @@ class Node(Wrapped):
     `value` is the primal, `grad` its cotangent after a backward pass, `parents` the nodes that it was made from, and
     `grad_fn(g)` returns one contribution per parent. `operands` has all the arguments, constants included; `attrs` the
     static ones. `site` is the line of the user's code, `index` the order of creation, `pass_id` the number of the
-    backward call that last wrote `grad`. Nodes compare and hash by identity.
+    backward call that last wrote `grad`. Nodes compare and hash by identity. A node gets other parents by assignment:
+    the list may be one made for whoever asks, so that what is done to it is nothing to the node.
     """
 
     # Each object of a node's own is one more for the collector to visit, in every pass that it makes over a graph. So

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from netcl.autograd.modes import recording
@@ -20,8 +21,8 @@ from netcl.ops.rows import handed, interpret_expr, row_vjp
 from netcl.ops.shape import astype
 from netcl.tensor import Tensor
 
-NO_ATTRS: dict[str, Any] = {}
-"""The static parameters of an op that has none: one for all, so never written to."""
+NO_ATTRS: Any = MappingProxyType({})
+"""The static parameters of an op that has none: one for all, so none can write to it."""
 
 
 def same(x: Any, y: Any) -> bool:
@@ -102,7 +103,7 @@ class RowPullback(OpPullback):
 
     __slots__ = ("device", "kept", "vjp")
 
-    attrs = NO_ATTRS  # type: ignore[assignment]  # what all have in common stands in the class
+    attrs = NO_ATTRS  # what all have in common stands in the class
     plain = True  # type: ignore[assignment]
 
     def __init__(self, vjp: RowVJP, kept: tuple[Any, ...], device: Device) -> None:

@@ -186,6 +186,16 @@ def test_the_derivative_is_that_of_what_was_computed_whatever_value_a_node_is_gi
     assert made[1].parents == [x, y] and made[1].operands == (x, y)
 
 
+def test_what_is_done_to_one_node_is_not_done_to_others() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 2.0
+    with pytest.raises(TypeError):
+        y.attrs["axis"] = 1  # type: ignore[index]
+    y.attrs = {"axis": 1}
+    z = x * 3.0
+    assert dict(z.attrs or {}) == {} and y.attrs == {"axis": 1}
+
+
 def test_a_node_that_stands_twice_among_the_operands_is_two_parents() -> None:
     x = leaf([3.0])
     y = x * x
