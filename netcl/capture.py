@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
@@ -175,6 +176,8 @@ class Playback:
         self._slots = len(own)
         self._blocks = [*own, *range(_most_places(capture.steps))]
         self._steps = [self._prepared(step, changing) for step in capture.steps]
+        # The device keeps kernel objects for launches, and those of these launches keep the blocks that lie between.
+        weakref.finalize(self, self.device.forget, [launch for launch, _ in self._steps]).atexit = False
 
     def _prepared(self, step: _Step, changing: set[int]) -> tuple[Launch | None, Any]:
         """Return a launch on which all is set that stays, and what takes the rest from the list of blocks."""

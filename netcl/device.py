@@ -248,6 +248,11 @@ class Device:
         ready = self._ready.get(launch)
         return () if ready is None else ready[6] or ()
 
+    def forget(self, launches: Sequence[Launch | None]) -> None:
+        """Let the kernel objects of prepared launches go."""
+        for launch in launches:
+            self._ready.pop(launch, None)  # type: ignore[arg-type]
+
     def start(self, launch: Launch, placed: tuple[Any, ...]) -> cl.Event:
         """Enqueue a prepared launch on its arguments' places and buffers, in turn: the way of every elementwise op."""
         acquire, release = self._gate  # half the price of `with self.lock`

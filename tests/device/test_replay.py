@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -367,6 +368,20 @@ def test_kernels_that_the_device_let_go_are_made_again(on_device: Device) -> Non
     with recorded(on_device) as commands:
         step(np.asarray([1, 1], F))
     assert sum(command.kind == "kernel" for command in commands) >= 2  # its launches are the device's own
+
+
+def test_what_lies_between_is_let_go_with_the_function(on_device: Device) -> None:
+    w, x = leaf(np.ones(1000)), ag.tensor(np.ones(1000, np.float32))
+    for _ in range(2):
+        before = on_device.pool.stats().active_blocks
+        f = ag.replay(lambda x: (ag.tanh(w * x) * w).sum())
+        for _ in range(3):
+            f(x)
+        w.zero_grad()
+        assert on_device.pool.stats().active_blocks > before
+        del f
+        gc.collect()
+        assert on_device.pool.stats().active_blocks == before
 
 
 def test_modes_and_transforms_run_f_as_it_is() -> None:
