@@ -55,14 +55,15 @@ def covered(target: Any, covers: Mapping[str, Cover]) -> Iterator[None]:
     'hello you'
     """
     layer = (threading.get_ident(), covers)
-    with _lock:
-        found = _covered.setdefault(id(target), _Covered(target))  # which keeps the object, and so its id
-        found.layers.append(layer)
-        found.rebuild()
-    try:
+    try:  # from here, since an interrupt may come between any two of these lines
+        with _lock:
+            found = _covered.setdefault(id(target), _Covered(target))  # which keeps the object, and so its id
+            found.layers.append(layer)
+            found.rebuild()
         yield
     finally:
         with _lock:
+            found = _covered.setdefault(id(target), _Covered(target))
             found.layers = [each for each in found.layers if each is not layer]
             found.rebuild()
             if not found.layers:

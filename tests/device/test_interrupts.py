@@ -16,7 +16,9 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
+from netcl import covers
 from netcl.autograd import engine
+from netcl.commands import recorded
 from netcl.device import Device
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -193,3 +195,21 @@ def test_gradients_are_all_stored_if_the_interrupt_comes_while_they_are(on_devic
         sys.settrace(before)
     assert [leaf.grad.to_host().tolist() for leaf in leaves] == [(4 * X).tolist()] * 4
     assert len({leaf.pass_id for leaf in leaves}) == 1
+
+
+def test_no_method_stays_covered_if_the_interrupt_comes_as_it_is(
+    on_device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuild, before = covers._Covered.rebuild, dict(on_device.__dict__)
+    calls = []
+
+    def interrupted_once(self: Any) -> None:
+        rebuild(self)
+        calls.append(self)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(covers._Covered, "rebuild", interrupted_once)
+    with pytest.raises(KeyboardInterrupt), recorded(on_device):
+        pass
+    assert len(calls) == 2 and on_device.__dict__.keys() == before.keys() and not covers._covered
