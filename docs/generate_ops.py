@@ -22,6 +22,8 @@ Every op is `ag.<name>`, on tensors and nodes alike; where NumPy has the op, the
 operands, `out` the result, and `G` the cotangent of the result: what backward knows about `out` when it asks an op for
 the cotangents of its operands.
 
+- **NumPy's functions** of tensors and nodes are the ops of their names: `np.sum(x)`, `np.dot(x, y)`. One that has no op
+  gives NumPy's numbers; of a node that requires grad it says that these would lose the gradient, and refuses.
 - **Cost.** An elementwise op is one kernel with one work-item for each element of the result, forward and back; where
   broadcasting stretched an operand, going back adds a sum. A view costs nothing. A sum over n elements is a tree of
   depth log n. A matrix product of (n, k) and (k, m) takes n·k·m multiplications, and as many for each operand on the

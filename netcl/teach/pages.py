@@ -15,6 +15,8 @@ from typing import Any
 
 __all__ = ["described"]
 
+_NOTE = 'class="netcl-note"'
+
 # nbconvert's own settings are read before the cells are, so this changes what MathJax made of them.
 _UNBROKEN = """<script>
 if (window.MathJax && MathJax.Hub) MathJax.Hub.Register.StartupHook("CommonHTML Jax Ready", function () {
@@ -26,7 +28,7 @@ if (window.MathJax && MathJax.Hub) MathJax.Hub.Register.StartupHook("CommonHTML 
 def described(notebook: Any, resources: Any) -> tuple[Any, Any]:
     """Set each SVG of a notebook as an image with the title and description in it, and keep lines whole.
 
-    Formulas are not broken, and of a bar of progress the last state stays.
+    Formulas are not broken, of a bar of progress the last state stays, and no page says to run a cell.
 
     A preprocessor of nbconvert, for HTML.
 
@@ -40,6 +42,8 @@ def described(notebook: Any, resources: Any) -> tuple[Any, Any]:
     {'text/html': '<img alt="A line. It rises." ...>'}
     """
     for cell in notebook["cells"]:
+        if cell.get("outputs"):  # the note beside a widget asks to run the cell
+            cell["outputs"] = [one for one in cell["outputs"] if _NOTE not in one.get("data", {}).get("text/html", "")]
         for output in cell.get("outputs", ()):
             if "\r" in output.get("text", ""):  # a bar of progress, of which a notebook shows the last state
                 lines = output["text"].split("\n")

@@ -52,6 +52,7 @@ def test_a_page_says_what_its_pictures_show() -> None:
     drawn = pictures(notebook)
     exporter = nbconvert.HTMLExporter(preprocessors=["netcl.teach.pages.described"])
     page = exporter.from_notebook_node(notebook)[0]
+    assert "netcl-note" in LESSON.read_text(encoding="utf-8") and "netcl-note" not in page
     alts = Images(page).alts
     for picture in drawn:
         title, words = (re.search(rf"<{tag}>(.*?)</{tag}>", picture) for tag in ("title", "desc"))
