@@ -158,7 +158,7 @@ class CustomPullback:
         self._name = name
         self._function = function
         self._count = len(values)
-        self._likes = {i: (values[i].shape, values[i].dtype) for i in wanted}
+        self._likes = {i: (values[i].shape, values[i].dtype, values[i].device) for i in wanted}
         self._out = out
         self._level = level
         self._wanted = wanted
@@ -223,7 +223,7 @@ class CustomPullback:
         return results
 
     def _check(self, i: int, result: Any, kinds: Any) -> None:
-        shape, dtype = self._likes[i]
+        shape, dtype, device = self._likes[i]
         if result is None:
             return
         if not isinstance(result, kinds):
@@ -236,6 +236,11 @@ class CustomPullback:
             )
         if result.dtype != dtype:
             raise GradFnError(f"{self._name}: grad_fn returned {result.dtype} for argument {i}, which is {dtype}")
+        if result.device is not device:
+            raise GradFnError(
+                f"{self._name}: grad_fn returned a tensor on {result.device.name} for argument {i}, which is on "
+                f"{device.name}"
+            )
 
 
 def check_by_hand(node: Any, contributions: Any) -> None:
@@ -248,6 +253,9 @@ def check_by_hand(node: Any, contributions: Any) -> None:
         if c is not None and not (isinstance(c, ArrayMethods) and (c.shape, c.dtype) == (parent.shape, parent.dtype)):
             came = f"{c.shape} {c.dtype}" if isinstance(c, ArrayMethods) else type(c).__name__
             raise GradFnError(f"{node.op_name}: grad_fn gave {came} for a parent of {parent.shape} {parent.dtype}")
+        device = getattr(c, "device", parent.device)
+        if device is not parent.device:
+            raise GradFnError(f"{node.op_name}: grad_fn gave a tensor on {device.name}, not {parent.device.name}")
 
 
 class _OnceDifferentiable:

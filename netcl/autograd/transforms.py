@@ -21,7 +21,7 @@ from netcl.autograd.modes import modes, recording
 from netcl.autograd.node import Node
 from netcl.autograd.site import here
 from netcl.autograd.traced import settled
-from netcl.errors import ArgumentError, DTypeError, ShapeError
+from netcl.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from netcl.ops import OPS
 from netcl.tensor import Tensor
 
@@ -34,7 +34,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
 
     Math:    pullback(v) = (Jᵢᵀ v for each primal i), with Jᵢ = ∂f/∂xᵢ; no Jacobian is built
     Shapes:  v has the shape of the result, entry i of the pullback's tuple that of primal i
-    Raises:  DTypeError for an integer primal, ShapeError or DTypeError for a cotangent that does not fit
+    Raises:  DTypeError for an integer primal; ShapeError, DTypeError or DeviceError for a cotangent that does not fit
 
     >>> out, pullback = vjp(lambda x: x * x, [1.0, 3.0])
     >>> pullback([1.0, 1.0])[0].to_host()
@@ -242,6 +242,8 @@ def _like(name: str, given: Any, value: Any) -> Any:
         raise ShapeError(f"{name}: shape {x.shape} came where the value has {value.shape}")
     if x.dtype != value.dtype:
         raise DTypeError(f"{name}: {x.dtype} came where the value is {value.dtype}")
+    if x.device is not value.device:
+        raise DeviceError(f"{name}: one on {x.device.name} came where the value is on {value.device.name}")
     return x
 
 

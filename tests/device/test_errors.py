@@ -205,4 +205,12 @@ def test_two_devices_do_not_mix(on_device: Device) -> None:
             operate()
     with pytest.raises(DeviceError, match="seed"):
         (x * 2.0).backward(y)
+    for transform in (lambda: ag.vjp(lambda x: x * 1.0, x.value)[1](y), lambda: ag.jvp(ag.exp, (x.value,), (y,))):
+        with pytest.raises(DeviceError, match="came where the value is on"):
+            transform()
+    mine = ag.apply_op(lambda v: v * 1.0, lambda g: [y], x, op_name="mine")
+    by_hand = ag.Node(x.value * 1.0, lambda g: [y], [x], op_name="by hand")
+    for node in (mine, by_hand):
+        with pytest.raises(GradFnError, match=f"{node.op_name}.* on {other.name}"):
+            (node * 2.0).backward()
     assert x.grad is None
