@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,23 @@ _FEW = 4096  # small blocks
 def address(block: Block) -> int:
     """Return a number that says which memory a block is: two that live at once have different ones."""
     return block.svm_ptr if isinstance(block, cl.SVMPointer) else block.int_ptr
+
+
+def _holders(objects: list[Any]) -> list[int]:
+    # `map` takes each object out of the list and counts in C, where Python's own references to what it is working on,
+    # which differ by version, do not come in.
+    return [*map(sys.getrefcount, objects)]
+
+
+_LIST_ALONE = _holders([object()])[0]
+
+
+def unseen(blocks: list[Block], holders: Sequence[int]) -> list[bool]:
+    """Say for each block whether nothing can see it but this list and so many known holders.
+
+    Whoever else holds one, be it a tensor, a node, a variable of a thread or a debugger, makes it seen.
+    """
+    return [count == _LIST_ALONE + known for count, known in zip(_holders(blocks), holders, strict=True)]
 
 
 @dataclass(frozen=True)

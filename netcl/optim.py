@@ -1,7 +1,7 @@
 """Optimisers: what turns gradients into new parameters. And schedules: how large a step is at which time.
 
-A step never writes into a parameter's buffer: it gives the parameter a new value, so graphs and gradients that were
-kept stay what they were.
+A step gives a parameter a new value: graphs, gradients and old values that were kept stay what they were. Where nothing
+can see the old value of a large parameter any more, the new one takes its memory.
 
 >>> from netcl import autograd as ag, optim
 >>> x = ag.tensor([1.0, -2.0], requires_grad=True)
@@ -26,6 +26,8 @@ from netcl.device import Device
 from netcl.errors import ArgumentError, ShapeError
 from netcl.kernels import Formula
 from netcl.kernels.lists import SMALL, evaluate_lists
+from netcl.layout import contiguous
+from netcl.memory import Block, unseen
 from netcl.ops.rows import one_device
 from netcl.tensor import Tensor
 
@@ -80,17 +82,42 @@ class Optimizer:
         for i, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
                 t = counts[i] = counts[i] + 1
-                x = parameter.value
-                key = t, x.device, -1 if x.layout.size < SMALL else i
+                key = t, parameter.home, -1 if parameter.layout.size < SMALL else i
                 if key in alike:
                     alike[key].append(i)
                 else:
                     alike[key] = [i]
-        for (t, device, _), places in alike.items():
-            self._advance(places, device, lr, t)
+        for (t, device, large), places in alike.items():
+            if large < 0 or not self.rule():
+                self._advance(places, device, lr, t)
+            else:
+                with device.lock:  # from finding what may be written over until that is enqueued
+                    self._advance(places, device, lr, t, self._unseen(large))
 
-    def _advance(self, places: Sequence[int], device: Device, lr: float, t: int) -> None:
-        """Move parameters of one device that are all in their step `t`."""
+    def _unseen(self, place: int) -> list[Block | None] | None:
+        """Return the blocks of a parameter and of its states where the next ones may be written; None for the others.
+
+        They may be written over what nothing else can see: no graph, no other tensor, no variable. To find that out,
+        parameter and states get new tensors in the same memory. Who has an old tensor holds its block still; who gets a
+        new one cannot enqueue anything that reads it before the step, for want of the device's lock.
+        """
+        parameter, state = self.parameters[place], self.state[place]
+        out = contiguous(parameter.shape, parameter.dtype)
+        parameter.value = _again(parameter.value)
+        for name in state:
+            state[name] = _again(state[name])
+        # Of a parameter the node holds the block too, beside the tensor.
+        blocks = [parameter.value.buffer, *[x.buffer for x in state.values()]]
+        fitting = [x.layout is out for x in (parameter.value, *state.values())]
+        free = unseen(blocks, [2, *[1] * len(state)])
+        if not any(free):
+            return None
+        return [block if ok and fits else None for block, ok, fits in zip(blocks, free, fitting, strict=True)]
+
+    def _advance(
+        self, places: Sequence[int], device: Device, lr: float, t: int, into: Sequence[Block | None] | None = None
+    ) -> None:
+        """Move parameters of one device that are all in their step `t`; a single one perhaps into given blocks."""
         parameters = [self.parameters[i] for i in places]
         values, grads = [p.value for p in parameters], [p.grad for p in parameters]
         grads = [g if type(g) is Tensor else g.detach() for g in grads]  # type: ignore[union-attr]  # they have one
@@ -106,7 +133,7 @@ class Optimizer:
         formula, used = _formula(tuple(rule.items()), ("x", "g", *self.state_names))
         numbers = self.numbers(lr, t)
         lists = [values, grads, *[[state[name] for state in states] for name in self.state_names]]
-        outs, found = evaluate_lists(device, formula, lists, [numbers[name] for name in used])
+        outs, found = evaluate_lists(device, formula, lists, [numbers[name] for name in used], into)
         for p, layout, buffer in zip(parameters, outs, found[0], strict=True):
             p.value = Tensor(layout, buffer, device)
         for name, buffers in zip(self.state_names, found[1:], strict=True):
@@ -168,6 +195,10 @@ def _formula(rule: tuple[tuple[str, str], ...], arrays: tuple[str, ...]) -> tupl
     named = dict.fromkeys(name for e in exprs for name in ex.variables(e))
     numbers = tuple(name for name in named if name not in arrays)
     return Formula(*exprs, variables=(*arrays, *numbers)), numbers
+
+
+def _again(x: Tensor) -> Tensor:
+    return Tensor(x.layout, x.buffer, x.device)
 
 
 def _zeros_like(parameter: Node) -> Tensor:

@@ -6,7 +6,9 @@ Called with a tensor it gives tensors. `with_graph` gives nodes, for derivatives
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -40,35 +42,83 @@ def check_result(name: str, node: Any, out: Any) -> None:
         )
 
 
-class OpPullback:
-    """The VJP of an op from the table, with the values that it was given."""
+class _Unread:
+    """A large operand that no wanted rule reads, such as the weights of a first layer.
 
-    __slots__ = ("attrs", "op", "out", "plain", "saved", "wanted")
+    It is not kept, so that a parameter's next value may take its memory; while something else keeps it, it is there.
+    """
+
+    __slots__ = ("device", "layout", "there")
+
+    def __init__(self, x: Tensor) -> None:
+        self.there = weakref.ref(x)
+        self.layout = x.layout
+        self.device = x.device
+
+    def tensor(self) -> Tensor:
+        """Return the operand, or a tensor of its shape and dtype whose elements cannot be read."""
+        found = self.there()
+        return Tensor(self.layout, _GONE, self.device) if found is None else found
+
+
+_GONE = object()  # no block, so that a kernel refuses it
+_LARGE = 1 << 11  # elements; what is smaller is kept all the same, for pictures
+
+
+@lru_cache(maxsize=256)
+def unread(op: Op, wanted: tuple[int, ...]) -> frozenset[int]:
+    """Return the numbers of the operands whose elements no rule for an operand that is wanted reads."""
+    every = frozenset(range(len(op.args)))
+    return every.difference(*[op.reads.get(op.args[i], every) for i in wanted])
+
+
+class OpPullback:
+    """The VJP of an op from the table, with the values that it was given and its rules read."""
+
+    __slots__ = ("_all_kept", "_saved", "attrs", "op", "out", "plain", "wanted")
 
     def __init__(
         self, op: Op, saved: Sequence[Any], out: Any, attrs: dict[str, Any], wanted: Sequence[int], plain: bool
     ) -> None:
         self.op = op
-        self.saved = saved
+        self._saved = saved
+        self._all_kept = True
+        if op.reads:
+            for i in unread(op, tuple(wanted)):
+                if type(x := saved[i]) is Tensor and x.layout.size >= _LARGE:
+                    self._saved = [*self._saved]
+                    self._saved[i] = _Unread(x)
+                    self._all_kept = False
         self.out = out
         self.attrs = attrs
         self.wanted = wanted  # which operands are parents
         self.plain = plain  # all values are tensors and numbers, so that the kernels can have them
 
+    @property
+    def saved(self) -> Sequence[Any]:
+        """The operands' values, as far as they are there (see `gone`)."""
+        return self._saved if self._all_kept else [x.tensor() if type(x) is _Unread else x for x in self._saved]
+
+    @property
+    def gone(self) -> bool:
+        """Whether an operand that no rule reads was not kept by anything else either: the op cannot run again."""
+        return not self._all_kept and any(type(x) is _Unread and x.there() is None for x in self._saved)
+
     def __call__(self, g: Any) -> list[Any]:
-        op = self.op
+        op, saved = self.op, self.saved
         if not self.plain or type(g) is not Tensor:
-            return self._by_ops(g, self.out, self.saved)
+            return self._by_ops(g, self.out, saved)
         if isinstance(op, Row):
-            return row_vjp(op, self.saved, self.wanted).pull(g, handed((g, *self.saved, self.out)))
-        if op.joint is not None and (found := op.joint(self.wanted, g, *self.saved)) is not None:
+            return row_vjp(op, saved, self.wanted).pull(g, handed((g, *saved, self.out)))
+        if op.joint is not None and (found := op.joint(self.wanted, g, *saved)) is not None:
             return found
-        return self._by_rules(g, self.out, self.saved)
+        return self._by_rules(g, self.out, saved)
 
     def with_graph(self, g: Any, node: Any) -> list[Any]:
         """Pull back by ops on nodes, so that the result has a graph of its own."""
-        for operand, saved in zip(node.operands, self.saved, strict=True):
-            if not same(getattr(operand, "value", saved), saved):
+        ignored = unread(self.op, tuple(self.wanted)) if self.op.reads else ()
+        for i, (operand, saved) in enumerate(zip(node.operands, self.saved, strict=True)):
+            if i not in ignored and not same(getattr(operand, "value", saved), saved):
                 raise GraphError(
                     f"{self.op.name}: an operand was given a new value after it was used, so the second derivative "
                     "would be that of another function; run the forward pass again"
@@ -105,6 +155,7 @@ class RowPullback(OpPullback):
 
     attrs = NO_ATTRS  # what all have in common stands in the class
     plain = True  # type: ignore[assignment]
+    gone = False  # type: ignore[assignment]
 
     def __init__(self, vjp: RowVJP, kept: tuple[Any, ...], device: Device) -> None:
         self.vjp = vjp

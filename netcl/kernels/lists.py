@@ -37,7 +37,11 @@ class _Lists(NamedTuple):
 
 
 def evaluate_lists(
-    device: Device, formula: Formula, lists: Sequence[Sequence[Operand]], numbers: list[float]
+    device: Device,
+    formula: Formula,
+    lists: Sequence[Sequence[Operand]],
+    numbers: list[float],
+    into: Sequence[Block | None] | None = None,
 ) -> tuple[list[Layout], list[list[Block]]]:
     """Compute a formula for many arrays; return how the results lie, and for each expression their buffers.
 
@@ -45,11 +49,15 @@ def evaluate_lists(
              variables are the numbers, alike for all
     Shapes:  the results of an array have the shape and dtype of its entry in the first list, to which the others
              broadcast
+    For a single array `into` may have the blocks, of operands too, that its results are written to; None is a new one.
     """
     key = tuple([x.layout for entries in lists for x in entries])
-    outs, alone, together = _plan(formula, key, len(lists), len(numbers))
+    outs, alone, together = _plan(formula, key, len(lists), len(numbers), into is not None)
     take = device.pool.take
-    results = [[take(out.room) for out in outs] for _ in formula.exprs]
+    if into is None:
+        results = [[take(out.room) for out in outs] for _ in formula.exprs]
+    else:
+        results = [[take(outs[0].room) if block is None else block] for block in into]
     for i, plan in alone:
         plan.execute(device, [*[entries[i] for entries in lists], *numbers], [buffers[i] for buffers in results])
     if together:
@@ -60,7 +68,7 @@ def evaluate_lists(
 
 
 @lru_cache(maxsize=256)
-def _plan(formula: Formula, layouts: tuple[Layout, ...], lists: int, numbers: int) -> _Lists:
+def _plan(formula: Formula, layouts: tuple[Layout, ...], lists: int, numbers: int, in_place: bool) -> _Lists:
     count = len(layouts) // lists
     outs, alone = [], []
     small: dict[np.dtype, list[int]] = {}
@@ -71,7 +79,7 @@ def _plan(formula: Formula, layouts: tuple[Layout, ...], lists: int, numbers: in
         if 0 < out.size < SMALL and all(layout is out for layout in operands):
             small.setdefault(out.dtype, []).append(i)
         elif out.size:
-            alone.append((i, prepare(formula, [*operands, *[None] * numbers], out, out.dtype)))
+            alone.append((i, prepare(formula, [*operands, *[None] * numbers], out, out.dtype, in_place=in_place)))
     together = [
         (members, _launch(formula, numbers, dtype, [outs[i].size for i in members]))
         for dtype, places in small.items()

@@ -179,7 +179,7 @@ def _by_group(g: Any, groups: int) -> Any:
     return reshape(g, (n, groups, o // groups, rows * columns))
 
 
-@conv2d.vjp("a", "fold({w}ᵀ @ G)")
+@conv2d.vjp("a", "fold({w}ᵀ @ G)", reads="w")
 def _(g: Any, out: Any, a: Any, w: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
     direct = _directly("a", a, w, g, stride, padding, dilation, groups)
     if direct is not None:
@@ -192,7 +192,7 @@ def _(g: Any, out: Any, a: Any, w: Any, stride: Any = 1, padding: Any = 0, dilat
     return astype(fold(split, a.shape[-2:], stride, padding, dilation), a.dtype)
 
 
-@conv2d.vjp("w", "G @ unfold({a})ᵀ")
+@conv2d.vjp("w", "G @ unfold({a})ᵀ", reads="a")
 def _(g: Any, out: Any, a: Any, w: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
     direct = _directly("w", a, w, g, stride, padding, dilation, groups)
     if direct is not None:

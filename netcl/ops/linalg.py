@@ -94,7 +94,7 @@ def turned(x: Tensor) -> Tensor:
     return x.view(lay.transpose(x.layout, (1, 0)))
 
 
-@matmul.vjp("a", "G @ {b}ᵀ")
+@matmul.vjp("a", "G @ {b}ᵀ", reads="b")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     if are_matrices(g, a, b):
         return matmul.function(g, turned(b))
@@ -102,7 +102,7 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return reshape(unbroadcast(_as_product(g, a, b) @ swap(right), left.shape), a.shape)
 
 
-@matmul.vjp("b", "{a}ᵀ @ G")
+@matmul.vjp("b", "{a}ᵀ @ G", reads="a")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     if are_matrices(g, a, b):
         return matmul.function(turned(a), g)
@@ -148,8 +148,8 @@ def _of_affine(a: Layout, b: Layout, c: Layout) -> Layout | None:
     return None if a.ndim < 2 or not a.dtype == b.dtype == c.dtype else lay.contiguous(shape, dtype)
 
 
-affine.vjp("a", "G @ {b}ᵀ")(lambda g, out, a, b, c: matmul.vjps["a"](g, out, a, b))
-affine.vjp("b", "{a}ᵀ @ G")(lambda g, out, a, b, c: matmul.vjps["b"](g, out, a, b))
+affine.vjp("a", "G @ {b}ᵀ", reads="b")(lambda g, out, a, b, c: matmul.vjps["a"](g, out, a, b))
+affine.vjp("b", "{a}ᵀ @ G", reads="a")(lambda g, out, a, b, c: matmul.vjps["b"](g, out, a, b))
 
 
 def _joint(wanted: Sequence[int], g: Tensor, a: Tensor, b: Tensor, c: Tensor | None = None) -> list[Tensor] | None:
@@ -168,7 +168,7 @@ def _joint(wanted: Sequence[int], g: Tensor, a: Tensor, b: Tensor, c: Tensor | N
 matmul.joint = affine.joint = _joint
 
 
-@affine.vjp("c", "Σ G over rows")
+@affine.vjp("c", "Σ G over rows", reads="")
 def _(g: Any, out: Any, a: Any, b: Any, c: Any) -> Any:
     axes = tuple(range(len(g.shape) - 1))
     if type(g) is Tensor and axes:

@@ -45,6 +45,7 @@ class Op:
         self.__signature__ = inspect.signature(function)
         self.vjps: dict[str, Callable[..., Any]] = {}
         self.edges: dict[str, str] = {}
+        self.reads: dict[str, frozenset[int]] = {}  # which operands a rule reads the elements of, where that was said
         self.jvp_rule: Callable[..., Any] | None = None
         # joint(wanted, g, *operands) may give the cotangents of all wanted operands at once, or None: tensors alone
         self.joint: Callable[..., list[Any] | None] | None = None
@@ -71,15 +72,20 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}{self.__signature__}>"
 
-    def vjp(self, arg: str, edge: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare how a cotangent is pulled back to operand `arg`: rule(g, out, *args, **attrs), and how it reads.
+    def vjp(
+        self, arg: str, edge: str, reads: Sequence[str] | None = None
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare how a cotangent is pulled back to operand `arg`: rule(g, out, *args, **attrs), and its label.
 
         The one rule of a variadic op gets the number of the operand before all else: rule(i, g, out, *args, **attrs).
+        `reads` names the operands whose elements the rule needs, if not all; the memory of the others may be gone.
         """
 
         def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
             self.vjps[arg] = rule
             self.edges[arg] = edge
+            if reads is not None:
+                self.reads[arg] = frozenset(map(self.args.index, reads))
             return rule
 
         return declare

@@ -58,7 +58,7 @@ def case_of(run: Replay, step: Step) -> Case | None:
     link = run.links[step.edge]
     child = link.child
     rule, op = child.grad_fn, OPS.get(child.op_name or "")
-    saved = rule.saved if isinstance(rule, OpPullback) else ()
+    saved = rule.saved if isinstance(rule, OpPullback) and not rule.gone else ()
     names = op.args if op is not None and len(op.args) == len(saved) else ()
     was = step.was.numbers if step.was is not None else None
     return Case(

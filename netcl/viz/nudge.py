@@ -131,7 +131,8 @@ def _again(node: Node, new: Mapping[int, Tensor], wide: bool) -> Tensor:
     """An op run once more with some operands changed."""
     if not can_rerun(node):
         raise ArgumentError(
-            f"{node.op_name} cannot be run again: it is no op of netcl's own, and only its result was kept"
+            f"{node.op_name} cannot be run again: it is no op of netcl's own, and only its result was kept, or one of "
+            "its operands was given a new value since"
         )
     rule: Any = node.grad_fn
     return again(rule, [new.get(i, _widened(x, wide)) for i, x in enumerate(rule.saved)])

@@ -30,21 +30,31 @@ class Quiet:
 
 
 def can_rerun(node: Node) -> bool:
-    """Whether the op of a node is one of netcl's own, which can run again at other values and in another dtype."""
-    return isinstance(node.grad_fn, (OpPullback, FusedPullback)) and node.grad_fn.plain
+    """Whether the op of a node is one of netcl's own, which can run again at other values and in another dtype.
+
+    Not so if a large operand that its rules do not read has been replaced: then the old one was not kept.
+    """
+    rule = node.grad_fn
+    return isinstance(rule, (OpPullback, FusedPullback)) and rule.plain and not _gone(rule)
+
+
+def _gone(rule: Any) -> bool:
+    return isinstance(rule, OpPullback) and rule.gone
 
 
 def rerun(node: Node) -> Tensor | None:
     """Compute a node's value once more; None where that cannot be done.
 
-    An op of `apply_op` keeps no operands, so it runs on the values that they have now.
+    An op of `apply_op` keeps no operands, so it runs on the values that they have now; so does one that `can_rerun`
+    refuses because an operand was not kept.
     """
     pullback = node.grad_fn
+    now = [x.value if isinstance(x, Node) else x for x in node.operands]
     if isinstance(pullback, CustomPullback) and pullback.plain:
-        return pullback.forward(*[x.value if isinstance(x, Node) else x for x in node.operands])
+        return pullback.forward(*now)
     if not isinstance(pullback, (OpPullback, FusedPullback)) or not pullback.plain:
         return None
-    return again(pullback, pullback.saved)
+    return again(pullback, now if _gone(pullback) else pullback.saved)
 
 
 def again(pullback: OpPullback | FusedPullback, operands: Sequence[Any]) -> Tensor:

@@ -58,7 +58,7 @@ class Tangents:
         pullback = node.grad_fn
         if isinstance(pullback, FusedPullback) and pullback.plain:
             return pullback.push(nth, tangent)
-        if isinstance(pullback, OpPullback) and pullback.plain:
+        if isinstance(pullback, OpPullback) and pullback.plain and not pullback.gone:
             args: list[Any] = list(pullback.saved)
             args[pullback.wanted[nth]] = Dual(args[pullback.wanted[nth]], tangent, _LEVEL)
             try:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from netcl import autograd as ag
+from netcl.autograd.pullback import OpPullback, unread
 from netcl.device import Device
 from netcl.ops import OPS, Op
 from netcl.tensor import Tensor
@@ -374,6 +376,24 @@ def test_the_derivative_of_the_derivative(op: Op, sample: Sample) -> None:
         return op(*xs, **sample.attrs) ** 2.0
 
     assert ag.gradgradcheck(f, *operands, directional=True)
+
+
+@of_calls([(op, sample) for op, sample in CALLS if op.reads])
+@pytest.mark.parametrize("lay_out", [Tensor.from_host, windowed])
+def test_a_rule_reads_no_more_than_it_says(op: Op, sample: Sample, lay_out: Callable[..., Tensor]) -> None:
+    """In place of the operands that it is said not to read it gets some whose elements nothing can read."""
+    tensors = [lay_out(x) for x in operands_of(sample, np.float32)]
+    out = op.function(*tensors, **sample.attrs)
+    g = lay_out(RNG(9).normal(size=out.shape).astype(out.dtype))
+    subsets = [wanted for n in range(1, len(tensors) + 1) for wanted in combinations(range(len(tensors)), n)]
+    for wanted in subsets:
+        kept = [Tensor(x.layout, object(), x.device) if i in unread(op, wanted) else x for i, x in enumerate(tensors)]
+        for given in (tensors, kept):
+            results = OpPullback(op, given, out, sample.attrs, wanted, True)(g)
+            if given is tensors:
+                expected = [x.to_host() for x in results]
+        for x, right in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(x.to_host(), right)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
