@@ -62,12 +62,20 @@ def covered(target: Any, covers: Mapping[str, Cover]) -> Iterator[None]:
             found.rebuild()
         yield
     finally:
-        with _lock:
-            found = _covered.setdefault(id(target), _Covered(target))
-            found.layers = [each for each in found.layers if each is not layer]
-            found.rebuild()
-            if not found.layers:
-                del _covered[id(target)]
+        try:
+            _uncover(target, layer)
+        except BaseException:  # an interrupt on the way: methods that stay covered would be of no use to anyone
+            _uncover(target, layer)
+            raise
+
+
+def _uncover(target: Any, layer: tuple[int, Mapping[str, Cover]]) -> None:
+    with _lock:
+        found = _covered.setdefault(id(target), _Covered(target))
+        found.layers = [each for each in found.layers if each is not layer]
+        found.rebuild()
+        if not found.layers:
+            _covered.pop(id(target), None)
 
 
 def _for_one_thread(owner: int, cover: Cover, below: Callable[..., Any]) -> Callable[..., Any]:
