@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 import netcl as nc
 from netcl import autograd as ag
-from netcl.kernels.functions import BOUNDS, BUILT_IN_BOUNDS
+from netcl.kernels.functions import BOUNDS, BUILT_IN_BOUNDS, IN_FLOAT64
 
 _TINY = float(np.finfo(np.float32).tiny)
 _NUMBERS = 1 << 32
@@ -69,7 +69,9 @@ in 300 bits, at 25,000 float32 numbers up to 2¹²⁸ and beside multiples of π
 
 def bound(name: str) -> float:
     """Return what the error may be: a GPU has functions of its own."""
-    return (BOUNDS if nc.get_device().per_item == 1 else BUILT_IN_BOUNDS)[name]
+    device = nc.get_device()
+    own = device.per_item == 1 and (device.has_fp64 or name not in IN_FLOAT64)
+    return (BOUNDS if own else BUILT_IN_BOUNDS)[name]
 
 
 @dataclass(frozen=True)

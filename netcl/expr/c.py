@@ -47,7 +47,7 @@ def to_c(e: Expr, ctype: str = "float", names: Mapping[str, str] | None = None) 
 
 
 # Float32 functions that netcl.kernels has in C of its own, since what is built in is not vectorised on CPUs.
-INLINE = frozenset({"exp", "log", "tanh", "sigmoid", "erf"})
+INLINE = frozenset({"exp", "log", "tanh", "sigmoid", "erf", "sin", "cos"})
 
 # Powers whose exponent is known, without the call to pow: it takes a hundred times as long, and is not vectorised.
 # The root is exact where pow is, at −0 and −∞ too; 1 / a² is two divisions, so that a² does not overflow before them.

@@ -6,10 +6,9 @@ float32 there is, and the tests sample every exponent against BOUNDS.
 
 Nothing here may depend on `a * b + c` being fused. No comparison holds for NaN, so NaN goes the way of the numbers and
 comes out as NaN: a test for it would be a branch, and what stands under a branch is not vectorised. For the same reason
-both sides of a choice are worked out before it. sin and cos stay built in: a reduction that holds for all of float32
-(Payne and Hanek's, in integers) was right to 2.7 ulp and not vectorised.
-Sources: W. J. Cody, W. Waite, Software Manual for the Elementary Functions, 1980 (reductions of exp and log in two
-parts).
+both sides of a choice are worked out before it, sin's and cos's reduction for the largest numbers too.
+Sources: W. J. Cody, W. Waite, Software Manual for the Elementary Functions, 1980 (reductions in parts, whose products
+are exact). M. H. Payne, R. N. Hanek, Radian Reduction for Trigonometric Functions, SIGNUM Newsletter 18 (1983) 19-24.
 """
 
 from __future__ import annotations
@@ -34,14 +33,16 @@ _POWER_BOUNDS = {
     "pow 4": 1.92,
 }
 
-BOUNDS = {"exp": 1.1, "log": 1.0, "tanh": 2.7, "sigmoid": 2.6, "erf": 1.5, "sin": 4.0, "cos": 4.0, **_POWER_BOUNDS}
+BOUNDS = {"exp": 1.1, "log": 1.0, "tanh": 2.7, "sigmoid": 2.6, "erf": 1.5, "sin": 0.52, "cos": 0.52, **_POWER_BOUNDS}
 """The largest error of each, in units in the last place, for every float32 whose true result is a normal number.
 
-sin and cos are built in on every device, and OpenCL C promises 4. Powers are alike wherever division and roots round
-correctly."""
+Powers are alike wherever division and roots round correctly."""
 
-BUILT_IN_BOUNDS = {**BOUNDS, "exp": 3.0, "log": 3.0, "tanh": 5.0, "sigmoid": 6.0, "erf": 16.0}
+BUILT_IN_BOUNDS = {**BOUNDS, "exp": 3.0, "log": 3.0, "tanh": 5.0, "sigmoid": 6.0, "erf": 16.0, "sin": 4.0, "cos": 4.0}
 """Those of a GPU's own functions, which OpenCL C 3.0 promises (relative error as ULPs); sigmoid's follows."""
+
+IN_FLOAT64 = frozenset({"sin", "cos"})
+"""Functions of float32 that compute in float64 on the way: a device without it uses its own."""
 
 # exp(x) = 2ⁿ exp(r), n = round(x / ln 2), |r| ≤ ln(2) / 2. Adding 1.5 · 2²³ rounds to an integer, which then stands in
 # the last bits. exp(r) - 1 is kept apart from the 1, for tanh; 2ⁿ is two factors, for results below the normal numbers.
@@ -148,12 +149,65 @@ float netcl_erf(const float x)
 }
 """
 
+# x / π - shift = n + f, n an integer, |f| < 0.52: sin(x - shift π) = (-1)ⁿ sin(π f), and cos(x) = sin(x - 3π / 2). Of 1
+# / π only those bits count that do not make x / π an even integer (Payne and Hanek): 29 for each of a, b and c, so that
+# their products with the 24 of x are exact in float64, and 53 for the rest; from 2⁷⁶ on they are taken from further on.
+# Adding 1.5 · 2⁷⁷ rounds to a multiple of 2²⁵, and 1.5 · 2⁵² to an integer, which then stands in the last bits. Near 0,
+# f is right to 2⁻⁵⁷; no float32 comes closer than 2⁻³⁰ to a multiple of π / 2 other than 0 (J.-M. Muller, Elementary
+# Functions, on reduction). Multiplying and adding at once, where a device can, is faster and changes nothing that
+# float32 shows; rounded once, no result is beyond ±1. (With a comparison of |x|, LLVM puts two calls in a kernel into
+# vectors of two, and then none of its work-items into longer ones.)
+_SIN_SHIFTED = """
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+float netcl_sin_shifted(const float x, const double shift)
+{
+    #pragma OPENCL FP_CONTRACT ON
+    const int far = x >= 0x1p76f | x <= -0x1p76f;
+    const double d = (double)x;
+    const double whole = d * (far ? 0x1.529fc27p-53 : 0x1.45f306cp-2);
+    const double a = whole - ((whole + 0x1.8p77) - 0x1.8p77) - shift;
+    const double b = d * (far ? 0x1.5f47d4cp-83 : 0x1.c9c882ap-30);
+    const double c = d * (far ? 0x1.377036dp-111 : 0x1.4fe13a8p-60);
+    const double rest = d * (far ? 0x1.14acc9e21c821p-140 : 0x1.f47d4d377036ep-87);
+    const double n = a + b + c + 0x1.8p52;
+    const double f = (a - (n - 0x1.8p52)) + b + c + rest;
+    const double r = as_double(as_long(f * 3.14159265358979324) ^ (as_long(n) << 63));
+    const double z = r * r;
+    double p = -2.38134758e-08;
+    p = p * z + 2.7521062966e-06;
+    p = p * z - 0.00019840783379503;
+    p = p * z + 0.0083333304567377;
+    p = p * z - 0.1666666661069110;
+    return (float)(r * (1.0 + z * p));
+}
+#else
+#define netcl_sin_shifted(x, shift) (shift == 0 ? sin(x) : cos(x))
+#endif
+"""
+
+_SIN = """
+float netcl_sin(const float x)
+{
+    return netcl_sin_shifted(x, 0.0);
+}
+"""
+
+_COS = """
+float netcl_cos(const float x)
+{
+    return netcl_sin_shifted(x, 1.5);
+}
+"""
+
 # A GPU runs an element in a thread of its own, so nothing is gained by vectors, and its own functions are the quicker.
 _BUILT_IN = """
 #define netcl_exp exp
 #define netcl_log log
 #define netcl_tanh tanh
 #define netcl_erf erf
+#define netcl_sin sin
+#define netcl_cos cos
 #define netcl_sigmoid(x) (1.0f / (1.0f + exp(-(x))))
 """
 
@@ -163,6 +217,8 @@ _SOURCES = {
     "tanh": (_EXP, _TANH),
     "sigmoid": (_EXP, _SIGMOID),
     "erf": (_EXP, _ERF),
+    "sin": (_SIN_SHIFTED, _SIN),
+    "cos": (_SIN_SHIFTED, _COS),
 }
 
 

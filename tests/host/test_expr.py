@@ -419,7 +419,7 @@ def compiled(source: str, folder: Path) -> ctypes.CDLL:
 
 
 # netcl's own float32 functions are OpenCL C (netcl/kernels/functions.py); here C's stand for them.
-OWN_FUNCTIONS = "".join(f"#define netcl_{name} {name}f\n" for name in ("exp", "log", "tanh", "erf"))
+OWN_FUNCTIONS = "".join(f"#define netcl_{name} {name}f\n" for name in ("exp", "log", "tanh", "erf", "sin", "cos"))
 OWN_FUNCTIONS += "#define netcl_sigmoid(x) (1 / (1 + expf(-(x))))\n"
 
 
