@@ -54,6 +54,15 @@ class Layout:
         return f"Layout({self.shape}, {self.strides}, {self.dtype}, offset={self.offset})"
 
     @property
+    def single(self) -> bool:
+        """Whether all elements are one: kernels read it without strides, by which PoCL vectorises steps of 1 alone.
+
+        >>> Layout((3, 4), (0, 0), np.dtype(np.float32), 8).single
+        True
+        """
+        return not any(step for length, step in zip(self.shape, self.strides, strict=True) if length != 1)
+
+    @property
     def element_strides(self) -> Shape:
         """Strides counted in elements, as kernels index."""
         return tuple(stride // self.dtype.itemsize for stride in self.strides)

@@ -198,7 +198,7 @@ def _access(layout: Layout | None, out: Layout, scattered: bool) -> str:
         return "number"
     if not scattered and layout.shape == out.shape and layout.contiguous and layout.offset == 0:
         return "same"
-    return "one" if layout.size == 1 else "strided"
+    return "one" if layout.single else "strided"
 
 
 def _source(

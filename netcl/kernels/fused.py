@@ -139,7 +139,7 @@ def _read(layout: Layout | None, shape: Shape, grid: Grid) -> str:
     """Return how an input is found: as a number, at the element's own place, the only one, by row, by column …"""
     if layout is None:
         return "number"
-    if layout.size == 1:
+    if layout.single:
         return "one"
     own = (1,) * (len(shape) - layout.ndim) + layout.shape
     if not layout.contiguous:
