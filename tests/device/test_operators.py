@@ -267,3 +267,15 @@ def test_a_number_is_formatted_as_python_does() -> None:
     assert f"{loss}" == repr(loss)
     with pytest.raises(ShapeError, match=r"\(2,\)"):
         f"{ag.tensor([1.0, 2.0]):.3f}"
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (300, 70)])
+def test_one_element_spread_over_a_shape(shape: tuple[int, int]) -> None:
+    """As the gradient of a sum is: kernels read it without strides, from where it lies."""
+    many = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    few = np.arange(12, dtype=np.float32).reshape(3, 4)
+    y, spread = nc.Tensor.from_host(many), ag.broadcast_to(nc.Tensor.from_host(few)[1:2, 2:3], shape)
+    assert spread.strides == (0, 0) and spread.offset
+    for result in (spread * y, ag.fuse(lambda a, b: a * b)(spread, y), (spread.T * y.T).T):
+        np.testing.assert_array_equal(result.to_host(), many * few[1, 2])
+    np.testing.assert_array_equal((spread + spread).to_host(), np.full(shape, 2 * few[1, 2]))
