@@ -11,7 +11,7 @@ import copy
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netcl.covers import covered
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.random import draws
+from netcl.launch import Launch
 from netcl.memory import Block
 
 Refuse = Callable[[str], Exception]
@@ -79,7 +80,7 @@ class Capture:
         Raises: what `refuse` makes
         """
         covers = {
-            "start": self.start, "launch": self.launch, "fill": self.fill,
+            "start": self.start, "start_all": self.start_all, "launch": self.launch, "fill": self.fill,
             "read": self._refusing("read"), "write": self._refusing("write"),
         }  # fmt: skip
         with covered(self.device.pool, {"take": self.take}), covered(self.device, covers):
@@ -124,6 +125,10 @@ class Capture:
             numbers = self.device.numbers(launch)
         self._note(copy.copy(launch), [*placed[1::2], *numbers, *launch.statics])
         return event
+
+    def start_all(self, below: Callable[..., Any], launches: Iterable[tuple[Launch, tuple[Any, ...]]]) -> None:
+        """Refuse a replay within: its gradients are those of the function that it replays, and not of this one."""
+        raise self._refuse("replay")
 
     def launch(
         self, below: Callable[..., Any], program: str, name: str, arg_types: tuple[Any, ...], size: int,
@@ -175,16 +180,20 @@ class Playback:
         # After the blocks come the numbers of places, so that what a launch is given is taken from one list.
         self._slots = len(own)
         self._blocks = [*own, *range(_most_places(capture.steps))]
-        self._steps = [self._prepared(step, changing) for step in capture.steps]
+        # The launches in order, and what is filled before some of them.
+        self._parts: list[tuple[Any, list[tuple[Launch, Any]]]] = [(None, [])]
+        for step in capture.steps:
+            if step.launch is None:
+                self._parts.append((step.args, []))
+            else:
+                self._parts[-1][1].append(self._prepared(step.launch, step, changing))
         # The device keeps kernel objects for launches, and those of these launches keep the blocks that lie between.
-        weakref.finalize(self, self.device.forget, [launch for launch, _ in self._steps]).atexit = False
+        launches = [launch for _, part in self._parts for launch, _ in part]
+        weakref.finalize(self, self.device.forget, launches).atexit = False
 
-    def _prepared(self, step: _Step, changing: set[int]) -> tuple[Launch | None, Any]:
+    def _prepared(self, launch: Launch, step: _Step, changing: set[int]) -> tuple[Launch, Any]:
         """Return a launch on which all is set that stays, and what takes the rest from the list of blocks."""
-        launch, args = step
-        if launch is None:
-            return None, args
-        preset = list(args)
+        preset = list(step.args)
         chosen: list[int] = []
         for place, slot in step.slots:
             preset[place] = self._blocks[slot]
@@ -202,13 +211,11 @@ class Playback:
         for slot, size in self._fresh:
             now[slot] = take(size)
         with device.lock:  # two threads that play at once would share what lies between
-            start = device.start
-            for launch, chosen in self._steps:
-                if launch is None:
-                    slot, value, nbytes = chosen
+            for fill, launches in self._parts:
+                if fill is not None:
+                    slot, value, nbytes = fill
                     device.fill(now[slot], value, nbytes)
-                else:
-                    start(launch, chosen(now))
+                device.start_all([(launch, chosen(now)) for launch, chosen in launches])
         return [now[slot] for slot in self._results]
 
 

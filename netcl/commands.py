@@ -6,15 +6,17 @@ Nothing here costs anything until it is asked for: the methods of the one device
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pyopencl as cl
 
 from netcl.covers import Cover, covered
-from netcl.device import Device, Launch
+from netcl.device import Device
+from netcl.launch import Launch
 
 _KINDS = ("launch", "start", "write", "fill", "read")
 
@@ -66,7 +68,8 @@ def recorded(device: Device, *, profile: bool = False) -> Iterator[Recording]:
     """
     recording = Recording()
     with _profiling(device) if profile else _as_it_is():
-        with covered(device, {name: _recorder(name, device, recording) for name in _KINDS}):
+        covers = {name: _recorder(name, device, recording) for name in _KINDS}
+        with covered(device, covers | {"start_all": partial(_one_by_one, device)}):
             yield recording
 
 
@@ -85,6 +88,11 @@ def _profiling(device: Device) -> Iterator[None]:
         yield
     finally:
         device.swap_queues(before)
+
+
+def _one_by_one(device: Device, below: Callable[..., Any], launches: Iterable[tuple[Launch, tuple[Any, ...]]]) -> None:
+    for launch, placed in launches:
+        device.start(launch, placed)
 
 
 def _recorder(name: str, device: Device, recording: Recording) -> Cover:

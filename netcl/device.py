@@ -16,7 +16,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +26,7 @@ import pyopencl as cl
 
 from netcl import crossover, pocl
 from netcl.errors import DeviceError
+from netcl.launch import Launch
 from netcl.memory import Pool
 
 LARGEST_GROUP = 1024
@@ -47,43 +48,6 @@ _AHEAD = {"GPU": 1 << 32}  # elements on their way before the host waits; some 1
 _AHEAD_OF_A_CORE = 1 << 23
 _READY_KEPT = 1 << 14  # shapes that change at every step would otherwise pile up
 _KINDS = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU", cl.device_type.ACCELERATOR: "ACCELERATOR"}
-
-
-class Launch:
-    """A kernel with all that stays the same from launch to launch: what changes is its buffers and numbers.
-
-    `arg_types` has None for a buffer and a NumPy scalar type for a number. The kernel takes its buffers first, then its
-    numbers, then the integers `statics`. `size` is the least count of work-items, `work` about how many elements.
-    With `several`, `size` counts elements, of which a work-item takes NETCL_PER_ITEM (defined when programs are built).
-    With `grid`, up to three lengths, exactly so many work-items run, each a work-group of its own unless `local` says
-    how many are one. With `preset`, one entry per argument, those are set from the start (None: at every launch).
-    """
-
-    __slots__ = ("arg_types", "grid", "local", "name", "preset", "program", "several", "size", "statics", "work")
-
-    def __init__(
-        self,
-        program: str,
-        name: str,
-        arg_types: tuple[Any, ...],
-        statics: tuple[int, ...],
-        size: int,
-        work: int,
-        *,
-        several: bool = False,
-        grid: tuple[int, ...] | None = None,
-        local: tuple[int, ...] | None = None,
-    ) -> None:
-        self.several = several
-        self.grid = grid
-        self.local = local or (1,) * len(grid or ())
-        self.program = program
-        self.name = name
-        self.arg_types = (*arg_types, *[np.int64] * len(statics))
-        self.statics = statics
-        self.size = size
-        self.work = work
-        self.preset: Sequence[Any] | None = None
 
 
 class _once(cached_property[T]):  # noqa: N801 - stands where cached_property would
@@ -232,16 +196,33 @@ class Device:
 
     def run(self, launch: Launch, buffers: Sequence[Any], numbers: Sequence[Any] = ()) -> cl.Event:
         """Enqueue a prepared launch on buffers and numbers; returns before it has run."""
-        placed = tuple(chain.from_iterable(enumerate(buffers)))
+        return self.run_placed(launch, tuple(chain.from_iterable(enumerate(buffers))), numbers)
+
+    def run_placed(self, launch: Launch, placed: tuple[Any, ...], numbers: Sequence[Any] = ()) -> cl.Event:
+        """Enqueue a prepared launch on its arguments' places and buffers, in turn, and on numbers."""
         if not numbers:
             return self.start(launch, placed)
         with self.lock:
             ready = self._ready.get(launch) or self._prepare(launch)
             if numbers != ready[6] or 0 in numbers:  # 0 equals −0
                 ready[6] = None  # an interrupt between here and the end leaves some of these and some of those
-                ready[0].set_args(*buffers, *numbers, *launch.statics)
+                ready[0].set_args(*placed[1::2], *numbers, *launch.statics)
                 ready[6] = numbers
             return self.start(launch, placed)
+
+    def start_all(self, launches: Iterable[tuple[Launch, tuple[Any, ...]]]) -> None:
+        """Enqueue one prepared launch after another, as `start` does, with no other thread's between."""
+        with self.lock:
+            for launch, placed in launches:
+                kernel, set_args, size, local, queue, large, _ = self._ready.get(launch) or self._prepare(launch)
+                if placed:
+                    set_args(placed)
+                if queue is not self._active:
+                    self._cross(self._active)
+                    self._active = queue
+                event = _enqueue(queue, kernel, size, local)
+                if large:
+                    self._hold_back(event, launch.work)
 
     def numbers(self, launch: Launch) -> Sequence[Any]:
         """Return the numbers that are set on a prepared launch. Hold `lock`."""

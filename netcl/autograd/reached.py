@@ -6,9 +6,11 @@ attribute of a model) is looked up beforehand, and compared with what stood ther
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
+from operator import is_not, itemgetter
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -32,9 +34,8 @@ class Reached:
     def __init__(self, roots: Iterable[Any]) -> None:
         self.nodes: dict[Node, None] = {}
         self.tensors: list[Tensor] = []
-        self._names: list[tuple[Mapping[str, Any], str, Any]] = []
-        self._cells: list[tuple[Any, Any, str]] = []
-        self._lists: list[tuple[Any, list[Any]]] = []
+        # What is looked up again: how, under which names, and what was found.
+        self._watched: list[tuple[Callable[[], Sequence[Any]], Sequence[str], Sequence[Any]]] = []
         self._seen: dict[int, Any] = {}  # which holds them, and so their ids
         waiting = list(roots)
         for x in waiting:  # which grows meanwhile
@@ -44,18 +45,15 @@ class Reached:
 
     def changed(self) -> str | None:
         """Return the name of something that was given another value since, or None."""
-        for holder, name, before in self._names:
-            now = holder.get(name, _MISSING)
-            if now is not before and not _equal(now, before):
-                return name
-        for cell, before, name in self._cells:
-            now = _content(cell)
-            if now is not before and not _equal(now, before):
-                return name
-        for holder, before in self._lists:
-            now = _items(holder)
-            if len(now) != len(before) or not all(x is y or _equal(x, y) for x, y in zip(now, before, strict=True)):
-                return f"a {type(holder).__name__}"
+        for found, names, before in self._watched:
+            try:
+                now = found()
+            except (KeyError, ValueError):  # a name or a cell that is empty now
+                return " or ".join(map(repr, names))
+            if len(now) != len(before) or any(map(is_not, now, before)):
+                for name, x, y in zip_longest(names, now, before, fillvalue=_MISSING):
+                    if x is not y and not _equal(x, y):
+                        return name if isinstance(name, str) else "an entry of a list"
         return None
 
     def _enter(self, x: Any) -> Iterator[Any]:
@@ -68,12 +66,12 @@ class Reached:
             yield from self._function(x)
         elif isinstance(x, MethodType):
             yield from (x.__func__, x.__self__)
-        elif isinstance(x, functools.partial):
+        elif isinstance(x, partial):
             yield from (x.func, x.args, x.keywords)
         elif isinstance(x, (list, tuple, dict, set, frozenset)):
             items = _items(x)
             if not isinstance(x, (tuple, frozenset)):
-                self._lists.append((x, items))
+                self._watched.append((partial(_items, x), (), items))
             yield from items
         elif x is not None and not isinstance(x, _NOT_ENTERED):
             yield from self._object(x)
@@ -81,25 +79,32 @@ class Reached:
     def _function(self, f: FunctionType) -> Iterator[Any]:
         if _of_a_library(f.__module__):
             return
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            self._cells.append((cell, _content(cell), name))
-            yield _content(cell)
-        for name in _global_names(f.__code__):
-            if name in f.__globals__:
-                self._names.append((f.__globals__, name, f.__globals__[name]))
-                yield f.__globals__[name]
+        filled = {
+            name: cell for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True) if _full(cell)
+        }
+        yield from self._watch(tuple(filled), lambda: [cell.cell_contents for cell in filled.values()])
+        yield from self._of_dict(f.__globals__, [name for name in _global_names(f.__code__) if name in f.__globals__])
         yield from (f.__defaults__ or (), f.__kwdefaults__ or {})
         wrapped = getattr(f, "__wrapped__", None)
         if wrapped is not None:
             yield wrapped
 
+    def _of_dict(self, holder: Mapping[str, Any], names: Sequence[str]) -> Sequence[Any]:
+        if len(names) == 1:
+            return self._watch(names, lambda: (holder[names[0]],))
+        return self._watch(names, partial(itemgetter(*names), holder)) if names else ()
+
+    def _watch(self, names: Sequence[str], found: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        before = found()
+        if names:
+            self._watched.append((found, names, before))
+        return before
+
     def _object(self, x: Any) -> Iterator[Any]:
         """An object: its attributes, and the methods of its classes, whose globals it reads."""
         attributes = getattr(x, "__dict__", None)
         if isinstance(attributes, dict):
-            for name, value in attributes.items():
-                self._names.append((attributes, name, value))
-                yield value
+            yield from self._of_dict(attributes, list(attributes))
         for kind in type(x).__mro__:
             if not _of_a_library(kind.__module__):
                 yield from (member for member in vars(kind).values() if isinstance(member, FunctionType))
@@ -115,11 +120,12 @@ def _global_names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _content(cell: Any) -> Any:
+def _full(cell: Any) -> bool:
     try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return _MISSING
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
 
 
 def _items(x: Any) -> list[Any]:

@@ -38,6 +38,7 @@ _WHY = {
     "tensor beforehand",
     "draw": "draws random numbers (dropout, nc.random), and a replay would draw the same ones again: draw beforehand "
     "and pass them as an argument",
+    "replay": "calls a function that is replayed, whose gradients would go past it: call that function's __wrapped__",
 }
 
 

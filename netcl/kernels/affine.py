@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.contract import Axis, Contraction, Part, loose_vector, prepare, together, vector_type
 from netcl.kernels.source import ctype
 from netcl.kernels.tile_sizes import item_tile
+from netcl.launch import Launch
 from netcl.layout import Layout, contiguous, transpose
 
 _LEAST, _MOST = 1 << 10, 1 << 17  # multiplications of each product; below, as in matmul.py, compiling costs more

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels import long_rows, short_rows
 from netcl.kernels.reduce import reduce
 from netcl.kernels.row_functions import FUNCTIONS
 from netcl.kernels.source import Part
+from netcl.launch import Launch
 from netcl.layout import Layout, Shape, contiguous
 from netcl.memory import Block
 

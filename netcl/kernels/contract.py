@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.source import coordinates, ctype, dot, preamble
 from netcl.kernels.tile_sizes import item_tile
+from netcl.launch import Launch
 
 _MULTIPLICATIONS_PER_ELEMENT = 64
 _INDENT = "\n        "

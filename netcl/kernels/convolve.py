@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.contract import Axis, Contraction, contract, loose_vector
 from netcl.kernels.panels import pack
 from netcl.kernels.products import Factor, Product
 from netcl.kernels.source import Operand, ctype, preamble
 from netcl.kernels.unfold import Windows
+from netcl.launch import Launch
 from netcl.layout import Layout, contiguous
 from netcl.memory import Block
 

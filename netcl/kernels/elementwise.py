@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from netcl import expr as ex
-from netcl.device import LARGEST_GROUP, Device, Launch
+from netcl.device import LARGEST_GROUP, Device
 from netcl.errors import DTypeError
 from netcl.kernels.source import (
     Operand,
@@ -19,6 +19,7 @@ from netcl.kernels.source import (
     preamble,
     quotients,
 )
+from netcl.launch import Launch
 from netcl.layout import Layout, broadcast_to, collapse
 from netcl.memory import Block
 

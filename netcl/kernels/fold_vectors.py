@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from netcl.device import Launch
 from netcl.kernels.source import ctype, preamble
+from netcl.launch import Launch
 from netcl.layout import Layout
 
 _WIDTH = 16  # elements of a vector; of the columns that a work-item folds

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from netcl import expr as ex
-from netcl.device import Launch
 from netcl.kernels.elementwise import _number, _only_chooses
 from netcl.kernels.source import coordinates, ctype, dot, preamble, quotients
+from netcl.launch import Launch
 from netcl.layout import Layout, Shape, broadcast_to, collapse
 
 _GROUP = 256  # work-items that sum together

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from netcl import expr as ex
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.elementwise import Formula, Plan, prepare
 from netcl.kernels.source import Operand, ctype, preamble
+from netcl.launch import Launch
 from netcl.layout import Layout, contiguous
 from netcl.memory import Block
 

@@ -12,9 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.row_functions import FUNCTIONS, elements, larger, moves, own_functions, parameters
 from netcl.kernels.source import ctype, preamble
+from netcl.launch import Launch
 
 _WIDEST = 64  # bytes of a vector
 _SHORTEST = 16  # elements of a row, below which there is no whole vector

@@ -11,12 +11,13 @@ from functools import lru_cache
 import numpy as np
 
 from netcl import expr as ex
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.elementwise import Formula, evaluate
 from netcl.kernels.panels import panelled
 from netcl.kernels.products import Plan, Product, arrange, batch_axes, batch_names, batch_values
 from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
 from netcl.kernels.tiles import tiled
+from netcl.launch import Launch
 from netcl.layout import Layout, contiguous
 from netcl.memory import Block
 

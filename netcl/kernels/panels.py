@@ -13,11 +13,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.contract import Axis, Contraction, contract, loose_vector, tile_of, vector_type
 from netcl.kernels.products import Factor, Plan, Product, batch_axes, batch_names, batch_values
 from netcl.kernels.source import coordinates, ctype, dot, preamble
 from netcl.kernels.tile_sizes import item_tile
+from netcl.launch import Launch
 from netcl.layout import Shape
 
 _BAND = 32  # tiles below each other that share what they read of B, before the next column

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netcl.device import Launch
+from netcl.launch import Launch
 from netcl.layout import Layout, Shape, broadcast_to, collapse, reshape
 
 _MULTIPLICATIONS_PER_ELEMENT = 64

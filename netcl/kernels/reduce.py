@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.errors import DTypeError
 from netcl.kernels.fold_vectors import fold_columns, fold_rows
 from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
+from netcl.launch import Launch
 from netcl.layout import Layout, Shape, collapse, contiguous
 from netcl.memory import Block
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from netcl.device import Launch
 from netcl.kernels.row_functions import FUNCTIONS, elements, larger, moves, own_functions, parameters
 from netcl.kernels.source import ctype, preamble
+from netcl.launch import Launch
 
 _MOST = 1 << 15  # elements in all
 _ONE_GROUP = 1 << 11  # elements up to which one work-group adds the rows up, too

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.products import Factor, Plan, Product, batch_axes, batch_names, batch_values
 from netcl.kernels.source import coordinates, ctype, dot, preamble
 from netcl.kernels.tile_sizes import GroupTile, group_tile, parts_of_k
+from netcl.launch import Launch
 
 _VECTOR_BYTES = 16  # what one work-item fetches or keeps at a time: float4, double2
 _WARP = 32  # work-items that run in step; 4 by 8 of them, interleaved in pairs, read the least local memory

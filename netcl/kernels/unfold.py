@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels.source import Operand, ctype, preamble
+from netcl.launch import Launch
 from netcl.layout import Layout
 from netcl.memory import Block
 

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from netcl import expr as ex
 from netcl import layout as lay
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels import reduce
 from netcl.kernels.fused import Grid, Groups, Input, Line, Result, Term, fuse, number
 from netcl.kernels.source import Part
+from netcl.launch import Launch
 from netcl.layout import Layout, Shape
 from netcl.ops.broadcasting import unbroadcast
 from netcl.ops.dtypes import BOOL

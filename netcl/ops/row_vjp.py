@@ -11,8 +11,9 @@ import numpy as np
 
 from netcl import expr as ex
 from netcl import layout as lay
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels import Formula, Plan, prepare
+from netcl.launch import Launch
 from netcl.layout import Layout, Shape
 from netcl.ops.broadcasting import unbroadcast
 from netcl.ops.table import Op

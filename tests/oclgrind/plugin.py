@@ -23,8 +23,9 @@ from hypothesis import settings
 
 import netcl.device
 from netcl import layout, platforms
-from netcl.device import Device, Launch
+from netcl.device import Device
 from netcl.kernels import elementwise
+from netcl.launch import Launch
 from netcl.memory import MemoryStats, Pool
 from netcl.ops import OPS, Row
 
