@@ -229,10 +229,10 @@ class Device:
         ready = self._ready.get(launch)
         return () if ready is None else ready[6] or ()
 
-    def forget(self, launches: Sequence[Launch | None]) -> None:
+    def forget(self, launches: Iterable[Launch]) -> None:
         """Let the kernel objects of prepared launches go."""
         for launch in launches:
-            self._ready.pop(launch, None)  # type: ignore[arg-type]
+            self._ready.pop(launch, None)
 
     def start(self, launch: Launch, placed: tuple[Any, ...]) -> cl.Event:
         """Enqueue a prepared launch on its arguments' places and buffers, in turn: the way of every elementwise op."""
