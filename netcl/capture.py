@@ -8,7 +8,6 @@ stays in blocks of the playback's own, which nobody else can see.
 from __future__ import annotations
 
 import copy
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +21,7 @@ from netcl.covers import covered
 from netcl.device import Device
 from netcl.kernels.random import draws
 from netcl.launch import Launch
-from netcl.memory import Block
+from netcl.memory import Block, unseen
 
 Refuse = Callable[[str], Exception]
 """Makes the error for what a capture leaves out: a "read" or "write" by the host, a "draw" of random numbers."""
@@ -160,11 +159,9 @@ class Capture:
 
     def seen_elsewhere(self, but: Sequence[int]) -> list[int]:
         """Return the slots whose block was made here and is held by somebody else, apart from those in `but`."""
-        probe = [object()]
-        alone = sys.getrefcount(probe[0])
-        blocks, skipped = self.blocks, set(but)
-        made = [i for i, size in enumerate(self.sizes) if size is not None and i not in skipped]
-        return [i for i in made if sys.getrefcount(blocks[i]) > alone]
+        made = [i for i, size in enumerate(self.sizes) if size is not None and i not in but]
+        alone = unseen([self.blocks[i] for i in made], [1] * len(made))
+        return [i for i, ok in zip(made, alone, strict=True) if not ok]
 
 
 class Playback:

@@ -119,20 +119,20 @@ class Optimizer:
     ) -> None:
         """Move parameters of one device that are all in their step `t`; a single one perhaps into given blocks."""
         parameters = [self.parameters[i] for i in places]
-        values, grads = [p.value for p in parameters], [p.grad for p in parameters]
-        grads = [g if type(g) is Tensor else g.detach() for g in grads]  # type: ignore[union-attr]  # they have one
+        grads: list[Any] = [p.grad for p in parameters]
+        grads = [g if type(g) is Tensor else g.detach() for g in grads]
         states = [self.state[i] for i in places]
         rule = self.rule()
         if not rule:
-            for p, x, g, state in zip(parameters, values, grads, states, strict=True):
-                p.value = self.update(x, g, state, lr, t)
+            for p, g, state in zip(parameters, grads, states, strict=True):
+                p.value = self.update(p.value, g, state, lr, t)
             return
-        for x, g in zip(values, grads, strict=True):
+        for p, g in zip(parameters, grads, strict=True):
             if g.device is not device:
-                one_device(type(self).__name__, (x, g))
+                one_device(type(self).__name__, (p.value, g))
         formula, used = _formula(tuple(rule.items()), ("x", "g", *self.state_names))
         numbers = self.numbers(lr, t)
-        lists = [values, grads, *[[state[name] for state in states] for name in self.state_names]]
+        lists = [parameters, grads, *[[state[name] for state in states] for name in self.state_names]]
         outs, found = evaluate_lists(device, formula, lists, [numbers[name] for name in used], into)
         for p, layout, buffer in zip(parameters, outs, found[0], strict=True):
             p.value = Tensor(layout, buffer, device)

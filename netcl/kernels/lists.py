@@ -6,10 +6,11 @@ element of one of them. What is large has a launch of its own, which is vectoris
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,12 +30,15 @@ _TOGETHER = (
 )
 
 
+_PLACES = list(range(128))  # more than the arguments that fit
+
+
 class _Lists(NamedTuple):
     """A prepared evaluation: how the results lie, what has a launch of its own, and which arrays share one."""
 
     outs: list[Layout]
     alone: list[tuple[int, Plan]]
-    together: list[tuple[list[int], Launch]]
+    together: list[tuple[Callable[[list[Any]], tuple[Any, ...]], Launch]]  # with what chooses its buffers
 
 
 def evaluate_lists(
@@ -62,9 +66,9 @@ def evaluate_lists(
     for i, plan in alone:
         plan.execute(device, [*[entries[i] for entries in lists], *numbers], [buffers[i] for buffers in results])
     if together:
-        buffers = [*results, *[[x.buffer for x in entries] for entries in lists]]
-        for members, launch in together:
-            device.run(launch, [each[i] for each in buffers for i in members], numbers)
+        buffers = [x for each in results for x in each] + [x.buffer for entries in lists for x in entries]
+        for choose, launch in together:
+            device.run_placed(launch, choose(buffers + _PLACES), numbers)
     return outs, results
 
 
@@ -81,12 +85,19 @@ def _plan(formula: Formula, layouts: tuple[Layout, ...], lists: int, numbers: in
             small.setdefault(out.dtype, []).append(i)
         elif out.size:
             alone.append((i, prepare(formula, [*operands, *[None] * numbers], out, out.dtype, in_place=in_place)))
+    arrays = len(formula.exprs) + lists
     together = [
-        (members, _launch(formula, numbers, dtype, [outs[i].size for i in members]))
+        (_chooser(count, arrays, members), _launch(formula, numbers, dtype, [outs[i].size for i in members]))
         for dtype, places in small.items()
         for members in (places[first : first + _TOGETHER] for first in range(0, len(places), _TOGETHER))
     ]
     return _Lists(outs, alone, together)
+
+
+def _chooser(count: int, arrays: int, members: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """Return what takes places and buffers in turn out of the buffers of all arrays, which _PLACES follow."""
+    chosen = [each * count + i for each in range(arrays) for i in members]
+    return itemgetter(*[x for place, i in enumerate(chosen) for x in (count * arrays + place, i)])
 
 
 def _launch(formula: Formula, numbers: int, dtype: np.dtype, sizes: Sequence[int]) -> Launch:
