@@ -208,7 +208,8 @@ def round(a: Any, decimals: int | None = 0) -> Any:
         return rint(a)
     if a.dtype.kind != "f":
         raise DTypeError(f"round: {a.dtype} to tens and hundreds (decimals={places}) is not exact; use .astype")
-    scale = 10.0 ** abs(places)
+    # A Python number, in double precision: `abs` is a row here, and its power one that a device rounds as it likes.
+    scale = 10.0**places if places > 0 else 10.0**-places
     return rint(a * scale) / scale if places > 0 else rint(a / scale) * scale
 
 

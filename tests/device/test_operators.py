@@ -140,6 +140,12 @@ def test_round_is_a_builtin_a_method_and_numpys_function() -> None:
 
 
 @pytest.mark.usefixtures("float64")
+def test_float64_is_rounded_to_decimals_that_float32_has_no_scale_for() -> None:
+    array = np.array([0.123456789012345, -2.000000000005, 1e-12])
+    np.testing.assert_array_equal(ag.round(nc.Tensor.from_host(array), 11).to_host(), array.round(11))
+
+
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_the_sign_of_minus_0_is_0(dtype: Any) -> None:
     array = np.array([-0.0, 0, -3, 3] if dtype is np.int32 else [-0.0, 0, -3, 3, -np.inf, np.nan], dtype)
