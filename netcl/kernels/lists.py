@@ -25,12 +25,10 @@ from netcl.memory import Block
 SMALL = 1 << 11
 """Elements from which an array has a launch of its own, which then is the shorter way."""
 
-_TOGETHER = (
-    8  # arrays of a launch; with seven buffers each, their arguments fit into the 1,024 bytes that OpenCL grants
-)
+_TOGETHER = 8  # arrays of a launch, where their arguments fit
+_ARGUMENTS = 128  # of 8 bytes: the 1,024 that OpenCL grants
 
-
-_PLACES = list(range(128))  # more than the arguments that fit
+_PLACES = list(range(_ARGUMENTS))
 
 
 class _Lists(NamedTuple):
@@ -86,10 +84,11 @@ def _plan(formula: Formula, layouts: tuple[Layout, ...], lists: int, numbers: in
         elif out.size:
             alone.append((i, prepare(formula, [*operands, *[None] * numbers], out, out.dtype, in_place=in_place)))
     arrays = len(formula.exprs) + lists
+    fit = max(min(_TOGETHER, (_ARGUMENTS - numbers) // (arrays + 1)), 1)  # buffers of each, and a number where it ends
     together = [
         (_chooser(count, arrays, members), _launch(formula, numbers, dtype, [outs[i].size for i in members]))
         for dtype, places in small.items()
-        for members in (places[first : first + _TOGETHER] for first in range(0, len(places), _TOGETHER))
+        for members in (places[first : first + fit] for first in range(0, len(places), fit))
     ]
     return _Lists(outs, alone, together)
 

@@ -149,6 +149,31 @@ def test_a_gradient_that_is_a_node_serves_as_well(device: Device) -> None:
     x.zero_grad()
 
 
+@pytest.mark.parametrize("states", [0, 9, 40])
+def test_an_optimiser_of_ones_own_with_many_states_moves_many_parameters(device: Device, states: int) -> None:
+    names = tuple(f"s{i}" for i in range(states))
+
+    class Own(optim.Optimizer):
+        state_names = names
+
+        def rule(self) -> dict[str, str]:
+            return {"x": "x - lr * g", **{name: f"{name} + {i} * g" for i, name in enumerate(names)}}
+
+        def numbers(self, lr: float, t: int) -> dict[str, float]:
+            return {"lr": lr}
+
+    arrays = [np.arange(i % 4, dtype=np.float32) + i for i in range(11)]
+    parameters = [ag.tensor(array, requires_grad=True, device=device) for array in arrays]
+    optimizer = Own(parameters, lr=0.5)
+    for parameter, array in zip(parameters, arrays, strict=True):
+        parameter.grad = ag.tensor(array, device=device)
+    optimizer.step()
+    for parameter, state, array in zip(parameters, optimizer.state, arrays, strict=True):
+        np.testing.assert_array_equal(parameter.to_host(), array / 2)
+        for i, name in enumerate(names):
+            np.testing.assert_array_equal(state[name].to_host(), i * array)
+
+
 @pytest.mark.parametrize(("name", "options", "rule"), RULES, ids=[f"{name}-{len(o)}" for name, o, _ in RULES])
 def test_a_saved_state_goes_on_as_if_nothing_had_happened(
     device: Device, name: str, options: dict[str, Any], rule: Any
