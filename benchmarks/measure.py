@@ -21,6 +21,11 @@ from benchmarks.peers import PEERS, python_of
 from benchmarks.rows import TARGETS, Row, peer_of
 from benchmarks.stats import Spread
 
+_SPINNING = 0.2
+"""Seconds before a sample of a row on several cores. The threads of who was sampled before wait for more work in a busy
+loop: OpenBLAS's for 2²⁸ cycles (driver/others/blas_server.c), a tenth of a second, in which who comes next has one core
+less."""
+
 
 @dataclass
 class Result:
@@ -225,7 +230,7 @@ class Bench:
             self.random.shuffle(order)
             for contender in order:
                 if result.row.cores > 1:
-                    time.sleep(0.005)  # OpenMP's threads spin for a while after their work, on the other's core
+                    time.sleep(_SPINNING)
                 answer = self.ask(result, contender, "time", runs=counts[contender][0])
                 if answer:
                     result.samples[contender].append(answer["ns"] / counts[contender][0] / result.row.per)

@@ -37,6 +37,7 @@ LINKER_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", os.path.dirname(sys.exec
 # PoCL 4 renamed `basic` and `pthread`. Names that a PoCL does not know it passes over, so all four can be asked for.
 POCL_DEVICES = "basic pthread cpu-minimal cpu"
 POCL_DEVICES_OF_ONE_CORE = "basic cpu-minimal"  # where threads have nothing to spread over, they only cost
+_THREADS = "POCL_MAX_PTHREAD_COUNT"  # fewer threads in each of several processes would all be kept on the first cores
 POCL_CACHE = "pocl"  # below cache_root()
 LOCK_SECONDS = 30.0  # one build takes a quarter of one
 
@@ -65,6 +66,17 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def threads_match_cores() -> bool:
+    """Say whether PoCL's threads may be kept apart, thread i on core i: it has one for each core, and all are ours.
+
+    Left to itself, Linux may wake two of them on one core and leave them there, launch after launch, while another core
+    idles. PoCL counts the machine's cores, not those of a process: on some of them its threads would be kept elsewhere.
+    """
+    count = os.cpu_count() or 1
+    allowed = os.sched_getaffinity(0) if sys.platform.startswith("linux") else set()
+    return count > 1 and allowed == set(range(count)) and os.environ.get(_THREADS, str(count)) == str(count)
+
+
 @contextmanager
 def prepare() -> Iterator[None]:
     """Make the environment right for the block in which OpenCL is first asked for its devices.
@@ -74,6 +86,8 @@ def prepare() -> Iterator[None]:
     XDG_CACHE_HOME where the user's own cache folder cannot be written, for pyopencl's sake.
     """
     settings = {"POCL_DEVICES": POCL_DEVICES_OF_ONE_CORE if cores() == 1 else POCL_DEVICES}
+    if threads_match_cores():
+        settings["POCL_AFFINITY"] = "1"
     root = cache_root()
     if root is not None:
         settings["POCL_CACHE_DIR"] = str(root / POCL_CACHE)

@@ -16,7 +16,10 @@ from netcl.platforms import use_device
 
 ROOT = Path(__file__).resolve().parents[2]
 # What this process's own start, or whoever runs the tests, has set.
-SETTINGS = ("OCL_ICD_VENDORS", "POCL_DEVICES", "POCL_CACHE_DIR", "NETCL_DEVICE", "COMPILER_PATH", "XDG_CACHE_HOME")
+SETTINGS = (
+    *("OCL_ICD_VENDORS", "POCL_DEVICES", "POCL_CACHE_DIR", "POCL_AFFINITY"),
+    *("NETCL_DEVICE", "COMPILER_PATH", "XDG_CACHE_HOME"),
+)
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from netcl import platforms
+from netcl import platforms, pocl
 from netcl.device import Device
 from netcl.errors import DeviceError
 from netcl.platforms import devices, get_device, use_device
@@ -130,6 +131,16 @@ def test_a_kernel_runs(device: Device) -> None:
 
 RUN = "from netcl import platforms; device = platforms.get_device(); print(device.cl_devices[0].name, device.name)"
 
+CORES_OF_THREADS = """
+import json, os, numpy, pyopencl
+from netcl import platforms
+def cores():
+    return {task: sorted(os.sched_getaffinity(int(task))) for task in os.listdir("/proc/self/task")}
+before = cores()
+platforms.get_device()
+print(json.dumps(sorted(each for task, each in cores().items() if task not in before)))
+"""
+
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode in (0, 1), done.stderr  # not killed by a signal
@@ -154,6 +165,16 @@ def test_environments_that_give_a_device(python: Python, variables: dict[str, st
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith(f" {devices()[0].name}")  # without PoCL's name for how it runs
     assert done.stdout.startswith(says)
+
+
+@pocl_here
+@pytest.mark.skipif(not pocl.threads_match_cores(), reason="not all cores of a machine with several are this process's")
+@pytest.mark.parametrize("apart", [True, False])
+def test_pocls_threads_stay_on_a_core_each_unless_the_user_says_otherwise(python: Python, apart: bool) -> None:
+    done = python(CORES_OF_THREADS, **({} if apart else {"POCL_AFFINITY": "0"}))
+    assert done.returncode == 0, done.stderr
+    every = sorted(os.sched_getaffinity(0))
+    assert json.loads(done.stdout) == ([[core] for core in every] if apart else [every] * len(every))
 
 
 @pocl_here
@@ -213,7 +234,7 @@ os.wait()
 def test_a_child_forked_before_opencl_was_used_can_use_it(python: Python) -> None:
     code = """
 import os
-from netcl import platforms
+from netcl import platforms, pocl
 if os.fork() == 0:
     print(platforms.get_device().name, flush=True)
     os._exit(0)

@@ -162,6 +162,19 @@ def test_work_on_each_side_of_any_crossover_is_right_and_on_its_queue(twin: Devi
     assert np.array_equal((ag.tensor(w) @ ag.tensor(w.T)).to_host(), w @ w.T)
 
 
+@pytest.mark.parametrize("crossover", [0, 1 << 20, 1 << 40], ids=["pthread", "between", "basic"])
+@pytest.mark.parametrize("n", [300, 520], ids=["read where it lies", "copied first"])
+def test_a_product_is_right_on_either_queue_and_across_them(twin: Device, n: int, crossover: int) -> None:
+    twin.crossover = crossover
+    rng = np.random.default_rng(n)
+    a, b = (rng.integers(-9, 10, (n, n)).astype(np.float32) for _ in range(2))  # whose sums float32 holds exactly
+    x, y = ag.tensor(a), ag.tensor(b)
+    for product, want in ((x @ y, (a, b)), (x.T @ y, (a.T, b)), (x @ y.T, (a, b.T))):
+        assert np.array_equal(product.to_host(), want[0].astype(np.float64) @ want[1])
+    x @ y  # the copy of 520² numbers is small work between the two sizes, the product is not
+    assert twin.queue == twin._queues[n**3 // 64 >= crossover]
+
+
 def test_a_crossover_that_moves_while_work_is_on_its_way_gives_no_wrong_value(twin: Device) -> None:
     rng = np.random.default_rng(8)
     wrong = []

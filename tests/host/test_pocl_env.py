@@ -78,7 +78,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache folder of this test's own, and no look for a linker."""
     monkeypatch.setattr(pocl, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(pocl, "guard_linker", lambda: None)
-    for name in ("POCL_DEVICES", "POCL_CACHE_DIR", "OCL_ICD_VENDORS"):
+    for name in ("POCL_DEVICES", "POCL_CACHE_DIR", "POCL_AFFINITY", "POCL_MAX_PTHREAD_COUNT", "OCL_ICD_VENDORS"):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path
 
@@ -102,10 +102,37 @@ def test_settings_are_taken_back_after_an_error() -> None:
 def test_what_a_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POCL_DEVICES", "pthread")
     monkeypatch.setenv("POCL_CACHE_DIR", "/scratch/kernels")
+    monkeypatch.setenv("POCL_AFFINITY", "0")
     with pocl.prepare():
+        assert os.environ["POCL_AFFINITY"] == "0"
         assert os.environ["POCL_DEVICES"] == "pthread"
         assert os.environ["POCL_CACHE_DIR"] == "/scratch/kernels"
     assert os.environ["POCL_DEVICES"] == "pthread"
+
+
+@linux
+@pytest.mark.usefixtures("prepared")
+@pytest.mark.parametrize(
+    ("count", "allowed", "threads", "kept"),
+    [
+        (4, {0, 1, 2, 3}, None, "1"),
+        (4, {0, 1, 2, 3}, "4", "1"),
+        (4, {2, 3}, None, None),  # taskset or a container's cores: thread 0 is not to be sent to core 0
+        (4, {0, 1, 2, 3}, "2", None),
+        (1, {0}, None, None),
+        (2, {0, 4}, None, None),  # a core's second hyper-thread is switched off
+    ],
+)
+def test_threads_are_kept_apart_where_all_cores_are_ours(
+    count: int, allowed: set[int], threads: str | None, kept: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed)
+    if threads is not None:
+        monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", threads)
+    with pocl.prepare():
+        assert os.environ.get("POCL_AFFINITY") == kept
+    assert "POCL_AFFINITY" not in os.environ
 
 
 @linux
