@@ -24,8 +24,8 @@ from netcl.layout import Shape
 _BAND = 32  # tiles below each other that share what they read of B, before the next column
 _STRETCH = 64  # of k, that one work-item copies
 # Bytes between the first and the last k, up to which copying does not pay: what a second cache of 1 MiB holds. At 512³
-# copying cost 2 % of the time on one core and 16 % on two, for another launch wakes the threads once more; beyond, reading
-# in place cost up to 23 %.
+# copying cost 2 % of the time on one core and 16 % on two, for another launch wakes the threads once more. Beyond, what
+# is read in place cost up to 23 %.
 _NEAR = 1 << 20
 _WIDEST = 64  # bytes of the vectors that are copied, where a panel's side is a whole number of them
 _FEW_COLUMNS, _FEW_BANDS = 256, 4  # so seldom read that copying does not pay either

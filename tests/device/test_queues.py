@@ -169,10 +169,10 @@ def test_a_product_is_right_on_either_queue_and_across_them(twin: Device, n: int
     rng = np.random.default_rng(n)
     a, b = (rng.integers(-9, 10, (n, n)).astype(np.float32) for _ in range(2))  # whose sums float32 holds exactly
     x, y = ag.tensor(a), ag.tensor(b)
-    for product, want in ((x @ y, (a, b)), (x.T @ y, (a.T, b)), (x @ y.T, (a, b.T))):
-        assert np.array_equal(product.to_host(), want[0].astype(np.float64) @ want[1])
-    x @ y  # the copy of 520² numbers is small work between the two sizes, the product is not
-    assert twin.queue == twin._queues[n**3 // 64 >= crossover]
+    for left, right, product in ((a, b, x @ y), (a.T, b, x.T @ y), (a, b.T, x @ y.T)):
+        # The copy of 520² numbers is small work by the middle crossover, the product after it is large.
+        assert twin.queue == twin._queues[n**3 // 64 >= crossover]
+        assert np.array_equal(product.to_host(), left.astype(np.float64) @ right)
 
 
 def test_a_crossover_that_moves_while_work_is_on_its_way_gives_no_wrong_value(twin: Device) -> None:
