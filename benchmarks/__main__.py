@@ -14,8 +14,9 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks import crossover, report
+from benchmarks.bench import Bench, Plan, Result
 from benchmarks.link import LostError
-from benchmarks.measure import Bench, Plan, Result
+from benchmarks.measure import measure
 from benchmarks.peers import PEERS, default_folder
 from benchmarks.rows import ROWS, Row
 
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in bar:
             bar.set_postfix_str(row.name)
             why = unsuited(row, facts["kind"])
-            results.append(Result(row, problems={row.subject: (why, "")}) if why else bench.measure(row))
+            results.append(Result(row, problems={row.subject: (why, "")}) if why else measure(bench, row))
     print(report.table(results))
     grown = report.growth_table(results)
     print("\n".join(["", grown] * bool(grown) + ["", *report.missed(results)]))

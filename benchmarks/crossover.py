@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tqdm import tqdm
 
-from benchmarks.measure import Bench, Plan, Result
+from benchmarks.bench import Bench, Plan, Result
 from benchmarks.report import quantity
 from benchmarks.rows import Row
 from benchmarks.stats import Spread, ratio

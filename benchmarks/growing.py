@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from benchmarks import stats
-
-if TYPE_CHECKING:
-    from benchmarks.measure import Bench, Result
+from benchmarks.bench import Bench, Result
 
 
 def measure(bench: Bench, result: Result) -> None:

@@ -9,15 +9,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from benchmarks.bench import Bench, Result
 from benchmarks.cases import startup
 from benchmarks.link import HERE, environment
 from benchmarks.peers import PEERS
-
-if TYPE_CHECKING:
-    from benchmarks.measure import Bench, Result
-    from benchmarks.rows import Row
+from benchmarks.rows import Row
 
 # What a peer of PoCL needs on a CPU that PoCL cannot name; a few milliseconds, which count as the peer's.
 _READY = f"""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Result, label
+from benchmarks.bench import Result, label
 from benchmarks.rows import TARGETS
 from benchmarks.stats import Spread
 

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import crossover, growing, link, measure, peers, report, rows, stats, worker
-from benchmarks.measure import Bench, Plan, Result
+from benchmarks import crossover, growing, link, peers, report, rows, stats, worker
+from benchmarks.bench import Bench, Plan, Result, usable_cores
+from benchmarks.measure import measure
 from benchmarks.peers import PEERS
 from benchmarks.rows import ROWS, TARGETS, Row, peer_of
 from benchmarks.stats import Spread
@@ -128,7 +129,7 @@ def test_netcl_s_cases_are_right(family: str, sizes: dict[str, Any]) -> None:
 
 def test_a_missing_peer_is_said_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     stands = {"netcl": Stand(OK, [SLOW * 2] * 9), "torch": Stand(OK, [SLOW] * 9)}
-    result = bench(monkeypatch, stands, rounds=3).measure(ROW)
+    result = measure(bench(monkeypatch, stands, rounds=3), ROW)
     assert result.problems == {"numpy": ("not installed", "python -m benchmarks.peers numpy")}
     assert result.measured == 2.0
     assert result.verdict == "missed ×1.33"
@@ -138,7 +139,7 @@ def test_a_missing_peer_is_said_and_the_others_are_measured(monkeypatch: pytest.
 
 def test_a_wrong_result_is_said_and_never_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Stand({"status": "wrong", "detail": "result 0 is off by 1.0e+00"}, [])
-    result = bench(monkeypatch, {"netcl": wrong, "torch": Stand(OK, [SLOW] * 9)}, rounds=3).measure(ROW)
+    result = measure(bench(monkeypatch, {"netcl": wrong, "torch": Stand(OK, [SLOW] * 9)}, rounds=3), ROW)
     assert wrong.asked == ["load"]
     assert "netcl" not in result.samples
     assert result.verdict == "netcl: wrong"
@@ -180,7 +181,7 @@ def test_a_lost_process_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None
 
     lost = Lost(OK, [])
     made = bench(monkeypatch, {"netcl": Stand(OK, [SLOW] * 9), "torch": lost}, rounds=3)
-    result = made.measure(ROW)
+    result = measure(made, ROW)
     assert result.problems["torch"] == ("gave up", "longer than 60 s")
     assert result.verdict == "torch: gave up"
     assert lost.asked == ["stop"]
@@ -321,4 +322,4 @@ def test_rows_keep_to_their_kind_of_device(gpu: bool, kind: str, words: str) -> 
 def test_a_plan_pins_to_the_cores_that_it_was_given() -> None:
     plan = Plan(Path("nowhere"), cores=[2, 3, 5])
     assert (plan.pinned(1), plan.pinned(2)) == ([5], [3, 5])
-    assert measure.usable_cores()
+    assert usable_cores()
