@@ -96,7 +96,8 @@ def _may_hold(value: Any) -> bool:
         return True
     if isinstance(value, _PLAIN) or isinstance(value, FunctionType):
         return False
-    return type(value).__module__.split(".")[0] not in ("netcl", "numpy", "builtins")
+    module = type(value).__module__  # no text for Cython's functions before Python 3.11, such as np.random.default_rng
+    return isinstance(module, str) and module.split(".")[0] not in ("netcl", "numpy", "builtins")
 
 
 def _search(containers: deque[tuple[str, Any, int]], wanted: Mapping[int, Any], found: dict[int, str]) -> None:
