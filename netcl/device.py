@@ -296,7 +296,10 @@ class Device:
         return ready
 
     def _make_kernel(self, program: str, name: str, arg_types: tuple[Any, ...], large: bool) -> cl.Kernel:
-        with self.lock:  # pyopencl generates Python code here, under a name that two threads may both think free
+        # pyopencl generates Python code here, under a name that two threads may both think free; before 2025 it warns
+        # of each further kernel of one name.
+        with self.lock, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Overwriting existing generated code")
             kernel = cl.Kernel(self.build(program, self.cl_devices[-1 if large else 0]), name)
             kernel.set_scalar_arg_dtypes(arg_types)
         return kernel

@@ -16,6 +16,7 @@ import numpy as np
 from netcl.errors import ArgumentError, IndexingError, ShapeError
 
 Shape = tuple[int, ...]
+_COPIES_IF_ASKED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # since then `reshape` has the argument `copy`
 _GRANULE = 64  # bytes: a cache line, and a vector of 16 floats
 
 CTYPES = {
@@ -130,9 +131,13 @@ def reshape(layout: Layout, shape: Shape) -> Layout | None:
     """
     wanted = resolve_shape(layout.shape, shape)
     ghost = _ghost(layout)
+    view = ghost.view()
     try:
-        view = ghost.reshape(wanted, copy=False)
-    except ValueError:
+        if _COPIES_IF_ASKED:
+            view = ghost.reshape(wanted, copy=False)
+        else:
+            view.shape = wanted  # which NumPy 2.5 deprecates
+    except (ValueError, AttributeError):  # the second is how `shape` says that it would have to copy
         return None
     return _seen(layout, ghost, view)
 
