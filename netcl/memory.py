@@ -97,6 +97,7 @@ class Pool:
                 block = self._take_large(nbytes)
             if block is not None:
                 return block
+            self._free(self._large)  # what stands for no memory would be counted as some
         except cl.Error as error:  # larger than one allocation may be, for example
             raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor ({error})") from None
         except TypeError:  # what pyopencl says of 2⁶⁴ and more
@@ -106,7 +107,7 @@ class Pool:
     def _take_large(self, nbytes: int) -> Block | None:
         if self._small is not None:
             block = self._large(nbytes)
-            return block if block.svm_ptr else None  # else it goes with what the pool keeps
+            return block if block.svm_ptr else None  # one at 0, which the pool keeps, stands for no memory
         try:
             with self._lock:
                 return self._large.allocate(nbytes)

@@ -189,10 +189,11 @@ def test_the_test_above_would_see_a_launch(on_device: Device, monkeypatch: pytes
 # Devices
 
 
-def test_memory_that_is_not_there_is_refused_with_its_size() -> None:
+def test_memory_that_is_not_there_is_refused_with_its_size(on_device: Device) -> None:
     with pytest.raises(DeviceError, match=r"no 4,398,046,511,104 bytes"):
         nc.zeros((1 << 20, 1 << 20))
     assert nc.ones(3).to_host().tolist() == [1, 1, 1]  # and the device goes on
+    assert on_device.pool.stats().held_bytes < 1 << 40
 
 
 def test_two_devices_do_not_mix(on_device: Device) -> None:
