@@ -23,7 +23,7 @@ import numpy as np
 from netcl import expr as ex
 from netcl.autograd import Node
 from netcl.device import Device
-from netcl.errors import ArgumentError, ShapeError
+from netcl.errors import ArgumentError, DTypeError, ShapeError
 from netcl.kernels import Formula
 from netcl.kernels.lists import SMALL, evaluate_lists
 from netcl.layout import contiguous
@@ -120,7 +120,7 @@ class Optimizer:
         """Move parameters of one device that are all in their step `t`; a single one perhaps into given blocks."""
         parameters = [self.parameters[i] for i in places]
         grads: list[Any] = [p.grad for p in parameters]
-        grads = [g if type(g) is Tensor else g.detach() for g in grads]
+        grads = [g if type(g) is Tensor else _detached(g) for g in grads]
         states = [self.state[i] for i in places]
         rule = self.rule()
         if not rule:
@@ -195,6 +195,14 @@ def _formula(rule: tuple[tuple[str, str], ...], arrays: tuple[str, ...]) -> tupl
     named = dict.fromkeys(name for e in exprs for name in ex.variables(e))
     numbers = tuple(name for name in named if name not in arrays)
     return Formula(*exprs, variables=(*arrays, *numbers)), numbers
+
+
+def _detached(gradient: Any) -> Tensor:
+    if not isinstance(gradient, (Tensor, Node)):
+        raise DTypeError(
+            f"the gradient of a parameter is a Tensor, not {type(gradient).__name__}: ag.tensor makes one of it"
+        )
+    return gradient.detach()
 
 
 def _again(x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from netcl.autograd.pullback import RowPullback, released
 from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
+from netcl.errors import DTypeError
 from netcl.ops.row_vjp import RowVJP
 from netcl.tensor import Tensor
 
@@ -33,6 +34,10 @@ def _get_value(node: Node) -> Any:
 
 
 def _set_value(node: Node, value: Any) -> None:
+    if not isinstance(value, Tensor) and not node.level:
+        graph = isinstance(value, Node)
+        how = ".detach() it, or compute it under ag.no_grad()" if graph else "ag.tensor makes one of it"
+        raise DTypeError(f"the value of a node is a Tensor, not {type(value).__name__}: {how}")
     if type(node.rule) is RowVJP:  # whose kernels read the result that the op computed, as it lay
         node.links = node.parents, node.operands
         node.rule = node.grad_fn

@@ -186,6 +186,24 @@ def test_the_derivative_is_that_of_what_was_computed_whatever_value_a_node_is_gi
     assert made[1].parents == [x, y] and made[1].operands == (x, y)
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.ones(2, np.float32), "ndarray: ag.tensor"),
+        ([1.0, 2.0], "list: ag.tensor"),
+        (2.0, "float: ag.tensor"),
+        (None, "NoneType: ag.tensor"),
+        (lambda: leaf([1.0, 2.0]) * 2.0, r"Node: \.detach"),
+    ],
+    ids=["array", "list", "number", "none", "node"],
+)
+def test_a_value_that_is_no_tensor_is_refused(value: Any, said: str) -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(DTypeError, match=f"value of a node is a Tensor, not {said}"):
+        x.value = value() if callable(value) else value
+    assert host(x * 3.0) == [3, 6]
+
+
 def test_what_is_done_to_one_node_is_not_done_to_others() -> None:
     x = leaf([1.0, 2.0])
     y = x * 2.0

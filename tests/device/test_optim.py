@@ -12,7 +12,7 @@ import pytest
 from netcl import autograd as ag
 from netcl import optim
 from netcl.device import Device
-from netcl.errors import ArgumentError, ShapeError
+from netcl.errors import ArgumentError, DTypeError, ShapeError
 
 RNG = np.random.default_rng
 STEPS = 12
@@ -147,6 +147,15 @@ def test_a_gradient_that_is_a_node_serves_as_well(device: Device) -> None:
     assert x.to_host().tolist() == [0]
     tape.release()
     x.zero_grad()
+
+
+def test_a_gradient_that_is_no_tensor_is_refused(device: Device) -> None:
+    parameter = ag.tensor([1.0, 2.0], requires_grad=True, device=device)
+    gradient: Any = np.ones(2, np.float32)
+    parameter.grad = gradient
+    with pytest.raises(DTypeError, match=r"gradient of a parameter is a Tensor, not ndarray: ag.tensor"):
+        optim.SGD([parameter], lr=0.5).step()
+    assert parameter.to_host().tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("states", [0, 9, 40])
