@@ -212,7 +212,10 @@ class Device:
             return self.start(launch, placed)
 
     def start_all(self, launches: Iterable[tuple[Launch, tuple[Any, ...]]]) -> None:
-        """Enqueue one prepared launch after another, as `start` does, with no other thread's between."""
+        """Enqueue one prepared launch after another, as `start` does, with no other thread's between.
+
+        Written out, for a call would be a tenth of each.
+        """
         with self.lock:
             for launch, placed in launches:
                 kernel, set_args, size, local, queue, large, _ = self._ready.get(launch) or self._prepare(launch)
