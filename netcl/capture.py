@@ -42,6 +42,12 @@ def look(x: Any, check: Callable[[Any], None]) -> None:
         _current.capture.look(x, check)
 
 
+def refuse_replay() -> None:
+    """Raise an error if this thread is in a capture: gradients of a replay within would be left out of the next."""
+    if _current.capture is not None:
+        raise _current.capture.refuse("replay")
+
+
 class _Step(NamedTuple):
     """One launch, or the filling of one block (then `launch` is None, and the slot is followed by value and bytes).
 
@@ -69,7 +75,8 @@ class Capture:
         self.sizes: list[int | None] = []  # bytes; None for blocks that were there before
         self._slots: dict[int, int] = {}
         self.looks: list[tuple[int, Any, Callable[[Any], None]]] = []  # slot, layout, and what is to be checked
-        self._refuse = refuse
+        self.refuse = refuse
+        self.seed: int | None = None  # the slot of a constant that the one who captures put there
         self._looking = False
 
     @contextmanager
@@ -127,7 +134,7 @@ class Capture:
 
     def start_all(self, below: Callable[..., Any], launches: Iterable[tuple[Launch, tuple[Any, ...]]]) -> None:
         """Refuse a replay within: its gradients are those of the function that it replays, and not of this one."""
-        raise self._refuse("replay")
+        raise self.refuse("replay")
 
     def launch(
         self, below: Callable[..., Any], program: str, name: str, arg_types: tuple[Any, ...], size: int,
@@ -135,7 +142,7 @@ class Capture:
     ) -> Any:  # fmt: skip
         """Note a launch of another kind."""
         if draws(program, name):
-            raise self._refuse("draw")
+            raise self.refuse("draw")
         items, local = self.device.groups(size, exact)
         self._note(Launch(program, name, arg_types, (), size, work, grid=items, local=local), args)
         return below(program, name, arg_types, size, args, work, exact=exact)
@@ -153,9 +160,13 @@ class Capture:
         def refuse(below: Callable[..., Any], *args: Any) -> Any:
             if self._looking:
                 return below(*args)
-            raise self._refuse(what)
+            raise self.refuse(what)
 
         return refuse
+
+    def used(self) -> set[int]:
+        """Return the slots that launches take."""
+        return {slot for step in self.steps for _, slot in step.slots}
 
     def seen_elsewhere(self, but: Sequence[int]) -> list[int]:
         """Return the slots whose block was made here and is held by somebody else, apart from those in `but`."""

@@ -1,63 +1,147 @@
 """What a function can reach by its names: the nodes among it, and what must stay as it is for a replay to be right.
 
 A replay repeats launches and runs no Python. So all that Python would read again (a global number, a closure's cell, an
-attribute of a model) is looked up beforehand, and compared with what stood there at the time.
+attribute of a model) is looked up beforehand, and compared with what stood there at the time. The comparing is done
+in loops of C over many things at once, since it is done at every call.
 """
 
 from __future__ import annotations
 
+import builtins
+import pickle
+import random
 import sys
+import weakref
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from contextvars import ContextVar
+from functools import cached_property, partial
 from itertools import zip_longest
-from operator import is_not, itemgetter
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from operator import attrgetter, getitem, is_not
+from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import GetSetDescriptorType as GetSetDescriptor
+from types import MemberDescriptorType as MemberDescriptor
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from netcl.autograd.names import names_of, of_a_library, top_of
 from netcl.autograd.node import Node
 from netcl.device import Device
 from netcl.layout import Layout
 from netcl.tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex, str)
-_NOT_ENTERED = (type, ModuleType, Device, Layout, Tensor, np.ndarray, np.generic, np.dtype, *_NUMBERS, bytes)
-_LIBRARIES = sys.stdlib_module_names | {"netcl", "numpy", "pyopencl"}  # which keep nothing that a loss depends on
-_MOST = 1000  # entries of a list; of a longer one only the length is compared
+_ATOMS = frozenset({*_NUMBERS, bytes, type(None), type(...), CodeType, Device, Layout})
+_ENTRIES = (list, tuple, dict, set, frozenset, deque, array, bytearray, MappingProxyType)
+_FIXED = ("netcl.ops", "netcl.kernels", "netcl.expr", "netcl.launch", "netcl.autograd.fuse")  # caches at most
+_QUIET = {"logging", "threading", "_thread", "concurrent", "asyncio", "multiprocessing"}  # which change on their own
+_RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+_WRAPPERS = (classmethod, staticmethod, cached_property, property)
 _MISSING = object()
 
 
+class _Pass(NamedTuple):
+    """Many things that one getter is applied to, by a loop of C, and what it gave."""
+
+    get: Callable[[Any], Any]
+    names: list[str]
+    things: list[Any]
+    before: list[Any]
+
+    def add(self, name: str, thing: Any) -> Any:
+        found = self.get(thing)
+        self.names.append(name)
+        self.things.append(thing)
+        self.before.append(found)
+        return found
+
+
 class Reached:
-    """The nodes that functions and objects reach, and the tensors; `changed` names what is no longer as it was."""
+    """The nodes that functions and objects reach, and the tensors; `changed` names what is no longer as it was.
+
+    `fleeting` names something whose changes nobody can see (an iterator), or is None; `drew` says whether Python's or
+    NumPy's random numbers were drawn since.
+    """
 
     def __init__(self, roots: Iterable[Any]) -> None:
         self.nodes: dict[Node, None] = {}
         self.tensors: list[Tensor] = []
-        # What is looked up again: how, under which names, and what was found.
-        self._watched: list[tuple[Callable[[], Sequence[Any]], Sequence[str], Sequence[Any]]] = []
+        self.fleeting: str | None = None
+        self._cells = _Pass(attrgetter("cell_contents"), [], [], [])
+        self._classes = _Pass(type, [], [], [])
+        self._objects = _Pass(vars, [], [], [])  # whose attributes are compared below
+        self._code = _Pass(attrgetter("__code__"), [], [], [])
+        self._defaults = _Pass(attrgetter("__defaults__"), [], [], [])
+        self._keywords = _Pass(attrgetter("__kwdefaults__"), [], [], [])
+        self._lengths = _Pass(len, [], [], [])
+        # What else is looked up again: how, under which names, and what was found.
+        self._entries: tuple[list[Any], list[str], list[Any]] = [], [], []  # dicts, their keys, and what stood there
+        self._watched: list[tuple[Callable[[], Any], Sequence[str], Sequence[Any]]] = []
+        self._absent: list[tuple[Any, set[str]]] = []  # keys, and which are not among them
+        self._bytes: list[tuple[np.ndarray, bytearray]] = []
+        self._random: list[tuple[Any, bytes]] = []
         self._seen: dict[int, Any] = {}  # which holds them, and so their ids
-        waiting = list(roots)
-        for x in waiting:  # which grows meanwhile
-            if id(x) not in self._seen:
-                self._seen[id(x)] = x
-                waiting.extend(self._enter(x))
+        # Names that code looks up, by the dict of its globals; and those of attributes, which may be modules' too.
+        self._globals: dict[int, tuple[dict[str, Any], set[str]]] = {}
+        self._known: set[type] = set()
+        self._builtins: set[str] = set()
+        self._modules: dict[ModuleType, set[str]] = {}
+        self._attributes: set[str] = set()
+        for each in (random.random, np.random.random):
+            self._note_random(each.__self__)
+        self._walk(list(roots))
+
+    def _walk(self, waiting: list[Any]) -> None:
+        while waiting:
+            for x in waiting:  # which grows meanwhile
+                if id(x) not in self._seen:
+                    self._seen[id(x)] = x
+                    waiting.extend(self._enter(x))
+            waiting = [*self._of_globals(), *self._of_modules()]
+        for holder, names in self._globals.values():
+            self._absent.append((holder.keys(), names - holder.keys()))
+        passes = (
+            self._cells, self._classes, self._objects, self._code, self._defaults, self._keywords, self._lengths,
+        )  # fmt: skip
+        self._passes = [each for each in passes if each.things]
 
     def changed(self) -> str | None:
         """Return the name of something that was given another value since, or None."""
+        try:
+            return self._changed()
+        except (KeyError, ValueError, AttributeError, TypeError, RuntimeError) as gone:
+            return str(gone)  # a name, a cell or an attribute that is empty now, or what another thread is changing
+
+    def _changed(self) -> str | None:
+        for get, names, things, before in self._passes:
+            if any(map(is_not, map(get, things), before)) and (name := _differs(names, map(get, things), before)):
+                return name
+        holders, names, before = self._entries
+        if any(map(is_not, map(getitem, holders, names), before)):
+            if name := _differs(names, map(getitem, holders, names), before):
+                return name
+        for keys, absent in self._absent:
+            if not keys.isdisjoint(absent):
+                return next(name for name in absent if name in keys)
         for found, names, before in self._watched:
-            try:
-                now = found()
-            except (KeyError, ValueError):  # a name or a cell that is empty now
-                return " or ".join(map(repr, names))
-            if len(now) != len(before) or any(map(is_not, now, before)):
-                for name, x, y in zip_longest(names, now, before, fillvalue=_MISSING):
-                    if x is not y and not _equal(x, y):
-                        return name if isinstance(name, str) else "an entry of a list"
+            now = found()
+            if (len(now) != len(before) or any(map(is_not, now, before))) and (name := _differs(names, now, before)):
+                return name
+        for x, content in self._bytes:
+            if content != (x.data if x.flags.c_contiguous else x.tobytes()):
+                return f"an array of shape {x.shape}"
         return None
+
+    def drew(self) -> bool:
+        """Say whether random numbers of Python's or of NumPy's were drawn since."""
+        return any(pickle.dumps(x) != before for x, before in self._random)
 
     def _enter(self, x: Any) -> Iterator[Any]:
         """Note what one value holds, and go on to that."""
+        if type(x) in _ATOMS:
+            return
         if isinstance(x, Node):
             self.nodes[x] = None
         elif isinstance(x, Tensor):
@@ -66,72 +150,161 @@ class Reached:
             yield from self._function(x)
         elif isinstance(x, MethodType):
             yield from (x.__func__, x.__self__)
-        elif isinstance(x, partial):
-            yield from (x.func, x.args, x.keywords)
-        elif isinstance(x, (list, tuple, dict, set, frozenset)):
-            items = _items(x)
-            if not isinstance(x, (tuple, frozenset)):
-                self._watched.append((partial(_items, x), (), items))
-            yield from items
-        elif x is not None and not isinstance(x, _NOT_ENTERED):
+        elif isinstance(x, BuiltinMethodType):
+            yield x.__self__
+        elif isinstance(x, ModuleType):
+            self._modules.setdefault(x, set())
+        elif isinstance(x, type):
+            yield from self._class(x)
+        elif isinstance(x, np.ndarray):
+            yield from self._array(x)
+        elif isinstance(x, _RANDOM):
+            self._note_random(x)
+        elif not isinstance(x, (np.generic, np.dtype)):
             yield from self._object(x)
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
-        if _of_a_library(f.__module__):
-            return
-        filled = {
-            name: cell for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True) if _full(cell)
-        }
-        yield from self._watch(tuple(filled), lambda: [cell.cell_contents for cell in filled.values()])
-        yield from self._of_dict(f.__globals__, [name for name in _global_names(f.__code__) if name in f.__globals__])
-        yield from (f.__defaults__ or (), f.__kwdefaults__ or {})
-        wrapped = getattr(f, "__wrapped__", None)
-        if wrapped is not None:
-            yield wrapped
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            try:
+                yield self._cells.add(name, cell)
+            except ValueError:  # it is empty
+                self._watched.append((partial(_is_empty, cell), (name,), (True,)))
+        yield from (f.__defaults__, f.__kwdefaults__)
+        if not of_a_library(f):
+            for each in (self._code, self._defaults, self._keywords):
+                each.add(f.__name__, f)
+            names = names_of(f.__code__)
+            self._attributes |= names.attributes
+            self._globals.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(names.globals)
+            yield from (sys.modules.get(name) for name in names.imports)
+        yield from self._of_vars(f)
 
-    def _of_dict(self, holder: Mapping[str, Any], names: Sequence[str]) -> Sequence[Any]:
-        if len(names) == 1:
-            return self._watch(names, lambda: (holder[names[0]],))
-        return self._watch(names, partial(itemgetter(*names), holder)) if names else ()
+    def _of_globals(self) -> Iterator[Any]:
+        """Go on to what code looks up among its globals, and among Python's own names."""
+        own = vars(builtins)
+        for holder, names in self._globals.values():
+            here = names & holder.keys()
+            names -= here
+            yield from self._of_dict(holder, here)
+            new = (names & own.keys()) - self._builtins
+            self._builtins |= new
+            yield from self._of_dict(own, new)
+
+    def _of_modules(self) -> Iterator[Any]:
+        """Go on to attributes of modules that code names."""
+        for module, done in list(self._modules.items()):
+            new = (self._attributes & vars(module).keys()) - done
+            done |= new
+            found = self._of_dict(vars(module), new)
+            if of_a_library(module):
+                yield from (x for x in found if not isinstance(x, (FunctionType, type)) and top_of(type(x)) != "netcl")
+            else:
+                yield from found
+
+    def _of_dict(self, holder: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
+        """Note entries of a dict, and return them."""
+        names = list(names)
+        found = [holder[name] for name in names]
+        holders, keys, before = self._entries
+        holders += [holder] * len(names)
+        keys += names
+        before += found
+        return found
 
     def _watch(self, names: Sequence[str], found: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         before = found()
-        if names:
-            self._watched.append((found, names, before))
+        self._watched.append((found, names, before))
         return before
 
+    def _class(self, kind: type) -> Iterator[Any]:
+        """A class: what is in it and in those that it inherits from, methods included, whose globals they read."""
+        yield type(kind)
+        for each in kind.__mro__:
+            library = of_a_library(each)
+            if (library and top_of(each) != "netcl") or each in self._known:
+                continue
+            self._known.add(each)
+            held = {name: x for name, x in vars(each).items() if not name.startswith("__") or callable(x)}
+            self._lengths.add(each.__name__, vars(each))
+            found = self._of_dict(vars(each), held)
+            if not library:
+                for x in found:
+                    if isinstance(x, _WRAPPERS):
+                        yield from (getattr(x, name, None) for name in ("__func__", "func", "fget"))
+                    elif not isinstance(x, (MemberDescriptor, GetSetDescriptor)):
+                        yield x
+
     def _object(self, x: Any) -> Iterator[Any]:
-        """An object: its attributes, and the methods of its classes, whose globals it reads."""
-        attributes = getattr(x, "__dict__", None)
+        """An object: its entries, its attributes, and its class."""
+        kind = type(x)
+        if str(kind.__module__).startswith(_FIXED):
+            return
+        if isinstance(x, _ENTRIES):
+            items = list(_entries(x))
+            if not isinstance(x, (tuple, frozenset)):
+                self._watched.append((partial(_entries, x), (), items))
+            yield from items
+        elif isinstance(x, partial):
+            yield from (x.func, x.args, x.keywords)
+        elif isinstance(x, weakref.ref):
+            yield from self._watch(("a weak reference",), lambda: (x(),))
+        elif isinstance(x, ContextVar):
+            yield from self._watch((x.name,), lambda: (x.get(_MISSING),))
+        elif top_of(kind) in ("builtins", "itertools") and hasattr(kind, "__next__"):
+            self.fleeting = f"an iterator, {kind.__name__}"
+        if top_of(kind) in _QUIET and kind.__name__ != "_local":
+            return
+        slots = [
+            name for each in kind.__mro__ for name, member in vars(each).items()
+            if isinstance(member, MemberDescriptor) and top_of(each) not in ("builtins", "functools")
+        ]  # fmt: skip
+        if slots:
+            yield from self._watch(slots, lambda: [getattr(x, name, _MISSING) for name in slots])
+        yield from self._of_vars(x)
+        yield kind if of_a_library(kind) else self._classes.add(f"the class of a {kind.__name__}", x)
+
+    def _of_vars(self, x: Any) -> Iterator[Any]:
+        try:
+            attributes = vars(x)
+        except TypeError:
+            return
         if isinstance(attributes, dict):
-            yield from self._of_dict(attributes, list(attributes))
-        for kind in type(x).__mro__:
-            if not _of_a_library(kind.__module__):
-                yield from (member for member in vars(kind).values() if isinstance(member, FunctionType))
+            self._objects.add(f"an attribute of {type(x).__name__}", x)
+            self._lengths.add(f"an attribute of {type(x).__name__}", attributes)
+            yield from self._of_dict(attributes, attributes)
+
+    def _array(self, x: np.ndarray) -> Iterator[Any]:
+        if x.dtype.hasobject:
+            yield from self._watch(("an array of objects",), lambda: x.ravel().tolist())
+        else:
+            self._bytes.append((x, bytearray(x.tobytes())))
+
+    def _note_random(self, x: Any) -> None:
+        try:
+            self._random.append((x, pickle.dumps(x)))
+        except NotImplementedError:  # the system's, which has no state
+            self.fleeting = f"random numbers of {type(x).__name__}"
 
 
-def _of_a_library(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in _LIBRARIES
+def _differs(names: Sequence[str], now: Iterable[Any], before: Iterable[Any]) -> str | None:
+    for name, x, y in zip_longest(names, now, before, fillvalue=_MISSING):
+        if x is not y and not _equal(x, y):
+            return name if isinstance(name, str) else "an entry of a list"
+    return None
 
 
-def _global_names(code: CodeType) -> set[str]:
-    """Return the names that code and the functions within it may look up among the globals."""
-    inner = [_global_names(each) for each in code.co_consts if isinstance(each, CodeType)]
-    return set(code.co_names).union(*inner)
-
-
-def _full(cell: Any) -> bool:
+def _is_empty(cell: Any) -> tuple[bool]:
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:
-        return False
-    return True
+        return (True,)
+    return (False,)
 
 
-def _items(x: Any) -> list[Any]:
-    if len(x) > _MOST:
-        return [len(x)]
-    return [*x.keys(), *x.values()] if isinstance(x, dict) else list(x)
+def _entries(x: Any) -> Any:
+    if isinstance(x, (dict, MappingProxyType)):
+        return [*x.keys(), *x.values()]
+    return x if isinstance(x, (list, tuple)) else list(x)
 
 
 def _equal(x: Any, y: Any) -> bool:

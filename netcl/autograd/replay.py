@@ -17,9 +17,8 @@ from netcl.autograd.engine import build_topo, check_loss, commit, pull_back
 from netcl.autograd.modes import modes, no_tape
 from netcl.autograd.node import Node, next_index
 from netcl.autograd.reached import Reached
-from netcl.autograd.record import as_python
 from netcl.autograd.traced import Traced, settled
-from netcl.capture import Capture, Playback
+from netcl.capture import Capture, Playback, refuse_replay
 from netcl.device import Device
 from netcl.errors import ArgumentError
 from netcl.layout import Layout
@@ -31,6 +30,9 @@ from netcl.tensor import Tensor
 _KEPT = 16  # captures of one function, for shapes that come in turn
 _IN_VAIN = 8  # captures after one another that were not played once, before it is said
 
+_NO_FUNCTION = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
 _WHY = {
     "read": "reads a value on the host (.item(), print, a branch on one, a tensor as index), and a replay leaves that "
     "out: return the tensor, and read it then",
@@ -38,6 +40,8 @@ _WHY = {
     "tensor beforehand",
     "draw": "draws random numbers (dropout, nc.random), and a replay would draw the same ones again: draw beforehand "
     "and pass them as an argument",
+    "stray": "takes a tensor from where it cannot be looked up again (a gradient, an iterator, a node of its own, "
+    "another thread): pass it as an argument",
     "replay": "calls a function that is replayed, whose gradients would go past it: call that function's __wrapped__",
 }
 
@@ -73,11 +77,11 @@ def replay(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> step.counts
     {'captured': 1, 'replayed': 1}
     """
-    if not callable(f) or inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
+    if not callable(f) or any(is_one(each) for each in (f, type(f).__call__) for is_one in _NO_FUNCTION):
         raise ArgumentError(f"replay takes a function that returns a loss, not {f!r}")
     replayer = _Replayer(f)
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=("__dict__",) if inspect.isroutine(f) else ())  # a model's attributes are its own
     def step(*args: Any, **kwargs: Any) -> Any:
         return replayer.run(args, kwargs)
 
@@ -134,12 +138,14 @@ class _Replayer:
         self.counts = {"captured": 0, "replayed": 0}
         self._noted: dict[Any, _Noted] = {}
         self._vain = 0  # captures since the last replay
+        self._why = ""  # why the last call was noted anew, or not at all
         self._lock = threading.RLock()
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Replay a call, or make it and note its launches."""
         if not modes.recording or modes.anomaly:
             return self._as_it_is(args, kwargs)
+        refuse_replay()
         given: list[Any] = []
         key: list[Any] = [len(args), *kwargs]
         for x in (*args, *kwargs.values()):
@@ -181,19 +187,19 @@ class _Replayer:
             )
         if isinstance(x, (list, tuple, dict, set)):
             raise ArgumentError(f"replay: {self.name} was given a {type(x).__name__}: pass its entries one by one")
-        return as_python(x)
+        return x
 
     def _anew(self, key: Any, given: list[Any], count: int, names: tuple[str, ...]) -> Any:
         """Make a call and note it, in the place of an earlier one like it."""
-        before = self._noted.pop(key, None)
+        before, self._why = self._noted.pop(key, None), ""
         self.counts["captured"] += 1
         self._vain += 1
-        if self._vain == _IN_VAIN:
-            changed = None if before is None else before.reached.changed()
-            why = f", since {changed!r} changes: pass that as a tensor" if changed else ""
-            message = f"replay: {self.name} was noted {_IN_VAIN} times and never replayed{why}"
-            warnings.warn(message, stacklevel=4)
+        if before is not None and (changed := before.reached.changed()):
+            self._why = f", since {changed!r} changes: pass that as a tensor"
         result, noted = self._note(given, count, names)
+        if self._vain == _IN_VAIN:
+            message = f"replay: {self.name} was noted {_IN_VAIN} times and never replayed{self._why}"
+            warnings.warn(message, stacklevel=4)
         if noted is not None:
             self._noted[key] = noted
             if len(self._noted) > _KEPT:
@@ -210,16 +216,26 @@ class _Replayer:
         tensors, leaves, single = self._run(capture, given[:count], dict(zip(names, given[count:], strict=True)))
         results = [capture.slot(x.buffer) for x in tensors]
         self._check_ended(capture, results)
+        if reached.drew():
+            raise self._refusal("draw")
+        tensor_arguments = [x for x in given if isinstance(x, Tensor)]
+        known = {id(x.buffer) for x in (*tensor_arguments, *reached.nodes, *reached.tensors)}
+        outside = [i for i in capture.used().union(results) if capture.sizes[i] is None and i != capture.seed]
+        if any(id(capture.blocks[i]) not in known for i in outside) or any(x not in reached.nodes for x in leaves):
+            raise self._refusal("stray")
         commit(dict(zip(leaves, tensors[len(tensors) - len(leaves) :], strict=True)), leaves)
         result = tensors[0] if single else tuple(tensors[: len(tensors) - len(leaves)])
 
-        nodes = [x for x in dict.fromkeys([*leaves, *reached.nodes]) if not x.level]
+        if reached.fleeting:
+            self._why = f", since it reaches {reached.fleeting}"
+            return result, None
+        nodes = [x for x in reached.nodes if not x.level]
         used = {id(block) for block in capture.blocks}
         mine = [x for x in nodes if id(x.buffer) in used]
         places = {id(x.buffer) for x in mine}
         if len(places) < len(mine) or not places.isdisjoint(id(x.buffer) for x in reached.tensors):
-            return result, None  # a parameter lies where another one does, or a constant: next time perhaps no longer
-        tensor_arguments = [x for x in given if isinstance(x, Tensor)]
+            self._why = ", since a parameter lies where another one does, or a constant"
+            return result, None  # next time perhaps no longer
         bound = [capture.slot(x.buffer) for x in (*tensor_arguments, *mine)]
         playback = Playback(capture, bound, results)
         conditions = [(x, x.requires_grad, x.layout if x in set(mine) else None) for x in nodes]
@@ -248,6 +264,7 @@ class _Replayer:
             )
         value = loss.value
         seed = Tensor.full(value.shape, 1, value.dtype, value.device)  # a constant: no launch of the replay writes it
+        capture.seed = capture.slot(seed.buffer)
         leaves: list[Node] = []
         with no_tape(), capture.running():
             grads = pull_back(loss, seed, leaves=leaves)
@@ -281,8 +298,13 @@ def _kind(x: Any) -> tuple[Any, Any]:
     """Return what an argument must have in common with one that was noted."""
     if type(x) is Tensor:
         return x.layout, x.device
-    # Numbers by what they show: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
-    return type(x), repr(x) if isinstance(x, (bool, int, float, complex, str, bytes, type(None))) else x
+    if type(x) in _PLAIN:  # by what they show: 1, 1.0 and True are equal, and so are 0.0 and -0.0
+        return type(x), repr(x)
+    if isinstance(x, np.generic):
+        return x.dtype, x.tobytes()
+    if type(x) is slice:
+        return slice, tuple(map(_kind, (x.start, x.stop, x.step)))
+    return type(x), id(x)  # what was noted holds it
 
 
 def _copy(x: Tensor) -> Tensor:
