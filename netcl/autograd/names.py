@@ -6,7 +6,7 @@ import dis
 import sys
 import sysconfig
 from functools import lru_cache
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
@@ -51,6 +51,9 @@ def of_a_library(x: Any) -> bool:
     >>> of_a_library(names_of), of_a_library(len)
     (True, True)
     """
+    if isinstance(x, FunctionType):  # by its globals, since a decorator may have given it another's name
+        module = sys.modules.get(str(x.__globals__.get("__name__")))
+        return module is not None and vars(module) is x.__globals__ and of_a_library(module)
     return _of_a_library(top_of(x))
 
 

@@ -416,6 +416,18 @@ def decorated_function(w: ag.Node) -> Case:
 
 
 @case
+def function_with_the_name_of_a_librarys(w: ag.Node) -> Case:
+    state = [2.0]
+
+    @functools.wraps(ag.cross_entropy)
+    def f() -> Any:
+        return (w * mine.beta).sum() * state[0]
+
+    mine.beta = 2.0
+    return f, changing(mine, "beta", 5.0)
+
+
+@case
 def fused_and_checkpointed(w: ag.Node) -> Case:
     state = {"beta": 2.0}
     inner = ag.checkpoint(ag.fuse(lambda x: ag.tanh(x * state["beta"])))
