@@ -338,7 +338,7 @@ def test_large_arrays_on_the_queue_for_large_work() -> None:
     assert step.counts["replayed"] == 2
 
 
-def test_threads_that_play_at_once() -> None:
+def test_threads_that_play_at_once(on_device: Device) -> None:
     w = leaf([1, 1])
     step = ag.replay(lambda x: (w * x * x).sum())
     step(np.asarray([0, 0], F))
@@ -346,7 +346,7 @@ def test_threads_that_play_at_once() -> None:
 
     def work(k: int) -> None:
         for _ in range(25):
-            loss = step(np.asarray([k, 2 * k], F))
+            loss = step(ag.tensor(np.asarray([k, 2 * k], F), device=on_device))  # a thread's own default is another
             if loss.item() != 5 * k * k:
                 wrong.append((k, loss.item()))
 
@@ -373,6 +373,7 @@ def test_kernels_that_the_device_let_go_are_made_again(on_device: Device) -> Non
 def test_what_lies_between_is_let_go_with_the_function(on_device: Device) -> None:
     w, x = leaf(np.ones(1000)), ag.tensor(np.ones(1000, np.float32))
     for _ in range(2):
+        gc.collect()  # what earlier tests left
         before = on_device.pool.stats().active_blocks
         f = ag.replay(lambda x: (ag.tanh(w * x) * w).sum())
         for _ in range(3):

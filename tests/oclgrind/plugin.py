@@ -131,13 +131,15 @@ class Watch:
 
             def __init__(self, queue: cl.CommandQueue, *more: Any) -> None:
                 super().__init__(queue, *more)
-                self.take = self.allocate
                 self._queue = queue
                 self._live = 0, 0
                 self._poison = cl.Kernel(cl.Program(queue.context, _POISON).build(), "poison")
                 self._poison.set_scalar_arg_dtypes([None, np.uint64])
 
             def allocate(self, nbytes: int) -> Any:
+                return self.take(nbytes)
+
+            def take(self, nbytes: int) -> Any:
                 nbytes = max(nbytes, 1)
                 watch.spend(ALLOCATION + nbytes // 64)
                 buffer = Counted(self._queue.context, nbytes, self._count)
