@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from netcl.device import Device
-from netcl.kernels import long_rows, short_rows
+from netcl.kernels import long_rows, narrow_rows, short_rows
 from netcl.kernels.reduce import reduce
 from netcl.kernels.row_functions import FUNCTIONS
 from netcl.kernels.source import Part
@@ -22,7 +22,7 @@ from netcl.memory import Block
 def fits(device: Device, layouts: tuple[Layout, ...], axes: Shape) -> bool:
     """Say whether operands of one shape are rows along their last axis, without gaps, of one float dtype.
 
-    Not so for a few very long rows, which would keep too few cores at work, nor for many very short ones.
+    Not so for a few very long rows, which would keep too few cores at work, nor, on a GPU, for many very short ones.
     """
     first = layouts[0]
     if first.dtype.kind != "f" or axes != (first.ndim - 1,) or not first.size:
@@ -31,7 +31,12 @@ def fits(device: Device, layouts: tuple[Layout, ...], axes: Shape) -> bool:
         return False
     if long_rows.is_long(device, first.shape[-1]):
         return long_rows.are_many(device, first.size, first.shape[-1])
-    return short_rows.are_few(first.size)
+    return short_rows.are_few(first.size) or _are_narrow(device, first)
+
+
+def _are_narrow(device: Device, rows: Layout) -> bool:
+    n = rows.shape[-1]
+    return long_rows.in_vectors(device) and narrow_rows.fits(rows.dtype, rows.size // n, n)
 
 
 def run_rows(device: Device, name: str, operands: Sequence[Any], out: Layout, scale: float = 1.0) -> Block:
@@ -58,6 +63,8 @@ def _launch(device: Device, name: str, layouts: tuple[Layout, ...], out: Layout)
     total = name == "cross_entropy" and out.ndim < layouts[1].ndim
     if long_rows.is_long(device, n):
         launch, parts = long_rows.launch(device, name, dtype, labels, numbers, total)
+    elif _are_narrow(device, layouts[0]):
+        launch, parts = narrow_rows.launch(name, dtype, labels, numbers, total)
     else:
         parts = 1 if total and short_rows.fits_one_group(size) else size // n
         launch = short_rows.launch(name, dtype, labels, numbers, total and parts == 1)

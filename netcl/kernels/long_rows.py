@@ -74,11 +74,13 @@ def launch(
 def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool, width: int, group: int) -> str:
     function = FUNCTIONS[name]
     # Vectors have a built-in exp; numbers alone have a quicker one of their own.
-    body = own_functions(function.body, dtype, ["EXP_OF_ONE", "LOG", *["EXP"] * (width == 1)]).replace("EXP(", "exp(")
+    body = own_functions(function.body, dtype, ["LOG", *["EXP"] * (width == 1)]).replace("EXP(", "exp(")
     loads = " ".join(f"const V {each} = READ({each}_);" for each in elements(function))
     return f"""/* {name} */
 {preamble([dtype], body)}
 #define T {ctype(dtype)}
+#define R T
+#define AT_LABEL(x) x##_[label]
 {_in_vectors(ctype(dtype), width) if width > 1 else _in_groups(group)}
 #define LOAD {loads}
 #define ROW(e) {"whole += e;" if total else "IF_FIRST all_out[k] = e;"}
@@ -114,7 +116,7 @@ def _in_vectors(t: str, width: int) -> str:
     for (long at = 0; at < n; at += {width}) {{ NEXT most = {larger("most", "a")}; }} \\
     const T top = fold_top(most);
 #define EACH(e) for (long at = 0; at < n; at += {width}) {{ NEXT vstore{width}(e, 0, out + j); }}
-#define AT_LABEL(e) out[label] = e;
+#define IS_LABEL (({mask})({lanes}) == ({mask})(label - j) ? (V)1 : (V)0)
 #define SUM(name, e) V all_##name = 0; for (long at = 0; at < n;) {{ V part = 0; \\
     for (int turn = 0; turn < turns && at < n; turn++, at += {width}) {{ \\
         NEXT const V value = e; part += ({mask})({lanes}) < ({mask})(at - j) ? (V)(0) : value; }} \\
@@ -134,7 +136,7 @@ def _in_groups(group: int) -> str:
 #define TOP T top = -INFINITY; for (long j = me; j < n; j += {group}) {{ LOAD top = {larger("top", "a")}; }} \\
     FOLD(top, {larger("top", "b")})
 #define EACH(e) for (long j = me; j < n; j += {group}) {{ LOAD out[j] = e; }}
-#define AT_LABEL(e) if (label % {group} == me) out[label] = e;
+#define IS_LABEL (j == label)
 #define SUM(name, e) T name = 0; for (long j = me; j < n;) {{ T part = 0; \\
     for (int turn = 0; turn < turns && j < n; turn++, j += {group}) {{ LOAD part += e; }} name += part; }} \\
     FOLD(name, name + b)"""

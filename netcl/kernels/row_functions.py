@@ -17,8 +17,9 @@ class Function(NamedTuple):
     """What a function does with a row of n elements, in macros that the kernels define as suits them.
 
     TOP finds the largest element of `a`; SUM(x, e) adds up e for all elements as x; EACH(e) makes e each element of the
-    result; AT_LABEL(e) then makes e the one at the label; ROW(e) gives e for the row. In e `a` is the element at hand,
-    or a vector of elements; EXP is of these, EXP_OF_ONE and LOG are of numbers.
+    result; ROW(e) gives e for the row. In e `a` is the element at hand, or a vector of elements, and IS_LABEL is 1 for
+    the one at the label, 0 for others; AT_LABEL(a) is that element. R is the type of a row's numbers, for a kernel may
+    go over several rows at a time. EXP is of elements, LOG of a row's numbers.
     """
 
     operands: tuple[str, ...]  # rows, or some of PER_ROW
@@ -27,10 +28,10 @@ class Function(NamedTuple):
 
 
 _TOTAL = "TOP SUM(total, EXP(a - top))"
-_LOG_TOTAL = f"{_TOTAL} const T log_total = LOG(total);"
+_LOG_TOTAL = f"{_TOTAL} const R log_total = LOG(total);"
 _MOMENTS = (
-    "SUM(sum, a) const T mean = sum / n; SUM(square, (a - mean) * (a - mean))"
-    "const T scale_ = 1 / sqrt(square / n + scale);"
+    "SUM(sum, a) const R mean = sum / n; SUM(square, (a - mean) * (a - mean))"
+    "const R scale_ = 1 / sqrt(square / n + scale);"
 )
 
 FUNCTIONS = {
@@ -38,18 +39,17 @@ FUNCTIONS = {
     "softmax_vjp": Function(("g", "y"), "SUM(dot, y * g) EACH(y * (g - dot))"),
     "log_softmax": Function(("a",), f"{_LOG_TOTAL} EACH((a - top) - log_total)"),
     "log_softmax_vjp": Function(("g", "y"), "SUM(sum, g) EACH(g - EXP(y) * sum)"),
-    "cross_entropy": Function(("a", "labels"), f"{_LOG_TOTAL} ROW(log_total - (a_[label] - top))", True),
+    "cross_entropy": Function(("a", "labels"), f"{_LOG_TOTAL} ROW(log_total - (AT_LABEL(a) - top))", True),
     "cross_entropy_vjp": Function(
         ("a", "labels", "each"),
-        f"{_TOTAL} const T weight = scale * *each_; EACH(EXP(a - top) / total * weight)"
-        "AT_LABEL((EXP_OF_ONE(a_[label] - top) / total - 1) * weight)",
+        f"{_TOTAL} const R weight = scale * each; EACH((EXP(a - top) / total - IS_LABEL) * weight)",
     ),
     "logsumexp": Function(
-        ("a",), "TOP const T base = isfinite(top) ? top : 0; SUM(total, EXP(a - base)) ROW(LOG(total) + base)", True
+        ("a",), "TOP const R base = isfinite(top) ? top : (R)0; SUM(total, EXP(a - base)) ROW(LOG(total) + base)", True
     ),
     "logsumexp_vjp": Function(
         ("a", "log_total", "each"),
-        "const T base = *log_total_ == -INFINITY ? 0 : *log_total_, weight = *each_; EACH(EXP(a - base) * weight)",
+        "const R base = log_total == -INFINITY ? (R)0 : log_total; EACH(EXP(a - base) * each)",
     ),
     "standardize": Function(("a",), f"{_MOMENTS} EACH((a - mean) * scale_)"),
     "standardize_vjp": Function(
@@ -87,9 +87,10 @@ def moves(function: Function) -> str:
     for name in function.operands:
         if name == "labels":
             lines.append("const long label = all_labels[k];")
+        elif name in PER_ROW:
+            lines.append(f"const T {name} = all_{name}[{'k * step' if name == 'each' else 'k'}];")
         else:
-            step = {"each": "k * step", "log_total": "k"}.get(name, "k * n")
-            lines.append(f"__global const T* {name}_ = all_{name} + {step};")
+            lines.append(f"__global const T* {name}_ = all_{name} + k * n;")
     return " ".join(lines)
 
 

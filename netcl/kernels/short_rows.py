@@ -1,7 +1,7 @@
 """Functions of short rows in one launch: softmax and its kin, where several launches would cost more than the work.
 
-A work-item goes over one row, element by element. That is slower than what other kernels do, which
-are vectorised, but a small problem is all launches.
+A work-item goes over one row, element by element. That is slower than what other kernels do, which are vectorised, but
+a small problem is all launches. CPUs leave to this only what is not enough rows to fill the vectors of narrow_rows.py.
 """
 
 from __future__ import annotations
@@ -46,15 +46,17 @@ def launch(name: str, dtype: np.dtype, labels: np.dtype | None, numbers: tuple[i
 def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool) -> str:
     function = FUNCTIONS[name]
     t = ctype(dtype)
-    body = own_functions(function.body, dtype, ["EXP", "EXP_OF_ONE", "LOG"])
+    body = own_functions(function.body, dtype, ["EXP", "LOG"])
     loads = " ".join(f"const T {each} = {each}_[j];" for each in elements(function))
     return f"""/* {name} */
 {preamble([dtype], body)}
 #define T {t}
+#define R T
 #define LOAD {loads}
 #define TOP T top = a_[0]; for (long j = 1; j < n; j++) {{ LOAD top = {larger("top", "a")}; }}
 #define EACH(e) for (long j = 0; j < n; j++) {{ LOAD out[j] = e; }}
-#define AT_LABEL(e) out[label] = e;
+#define IS_LABEL (j == label)
+#define AT_LABEL(x) x##_[label]
 #define ROW(e) {"part += e;" if total else "all_out[k] = e;"}
 #define SUM(name, e) T name = 0; for (long j = 0; j < n;) {{ T part = 0; \\
         for (int turn = 0; turn < {_TURNS} && j < n; turn++, j++) {{ LOAD part += e; }} name += part; }}

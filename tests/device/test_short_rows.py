@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -250,3 +251,57 @@ def test_extreme_scores_give_the_same_in_both_ways(device: Device, value: float)
             got = f(Tensor.from_host(short, device=device)).to_host()
             np.testing.assert_allclose(got, f(Tensor.from_host(long, device=device)).to_host()[:, :3], rtol=1e-5)
             assert np.isfinite(got[1]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [5, 15, 16, 17, 33, 1100])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17])
+def test_narrow_rows_of_what_is_not_finite(device: Device, way: str, n: int, rows: int, dtype: Any) -> None:
+    """Every function on rows that are NaN, infinite, far apart or tied in places, beside rows that are not."""
+    if dtype == np.float64 and not device.has_fp64:
+        pytest.skip("this device has no float64")
+    rng = np.random.default_rng(9)
+    x, g = rng.normal(0, 3, (rows, n)).astype(dtype), rng.standard_normal((rows, n)).astype(dtype)
+    for row, value in enumerate((np.nan, np.inf, -np.inf, 1000.0)):
+        x[row, row % n] = x[rows - 1 - row, -1] = value
+    x[4] = -np.inf
+    x[rows // 2] = 2.5
+    labels, each = rng.integers(0, n, rows), rng.uniform(1, 2, rows).astype(dtype)
+    wide, wide_g, hot = x.astype(np.float64), g.astype(np.float64), np.eye(n)[labels]
+    leaf = ag.tensor(Tensor.from_host(x, device=device), requires_grad=True)
+    of_rows, right = Tensor.from_host(each, device=device), Tensor.from_host(labels, device=device)
+    rtol = 1e-5 if dtype == np.float32 else 1e-12
+
+    def check(out: Any, seed: Any, exact: np.ndarray, exact_vjp: np.ndarray) -> None:
+        for got, want in ((out.to_host(), exact), (out.grad_fn(seed)[0].to_host(), exact_vjp)):
+            np.testing.assert_allclose(got, want.astype(dtype), rtol=rtol, atol=rtol)
+
+    with np.errstate(all="ignore"):
+        shifted = wide - wide.max(-1, keepdims=True)
+        logs, p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)), softmax(wide)
+        seed = Tensor.from_host(g, device=device)
+        check(ag.softmax(leaf), seed, p, softmax_vjp(wide_g, wide))
+        check(ag.log_softmax(leaf), seed, logs, wide_g - np.exp(logs) * wide_g.sum(-1, keepdims=True))
+        apart = (0.1 * wide + 3 * np.arange(n)).astype(dtype)  # what differs by little loses digits in its mean
+        spread = ag.tensor(Tensor.from_host(apart, device=device), requires_grad=True)
+        of_both = [f(apart.astype(np.float64)) for f in (standardize, partial(standardize_vjp, wide_g))]
+        check(ag.standardize(spread), seed, *of_both)
+        sums = np.logaddexp.reduce(wide, -1)
+        bases = np.where(sums == -np.inf, 0, sums)[:, None]
+        check(ag.logsumexp(leaf, -1), of_rows, sums, np.exp(wide - bases) * each[:, None])
+        losses = -np.take_along_axis(logs, labels[:, None], -1)[:, 0]
+        check(ag.cross_entropy(leaf, right, reduction="none"), of_rows, losses, (p - hot) * each[:, None])
+        assert np.isnan(ag.cross_entropy(leaf, right).to_host())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 10, 15, 16])
+def test_the_sum_of_narrow_losses_counts_each_row_once(device: Device, way: str, n: int, dtype: Any) -> None:
+    if dtype == np.float64 and not device.has_fp64:
+        pytest.skip("this device has no float64")
+    for rows in (1, 7, 8, 9, 15, 16, 17, 255, 257, 2731, 17000):
+        x = Tensor.from_host(np.zeros((rows, n), dtype), device=device)
+        labels = Tensor.from_host(np.full(rows, n - 1, np.uint8), device=device)
+        got = ag.cross_entropy(x, labels, reduction="sum").to_host()
+        np.testing.assert_allclose(got, rows * np.log(n), rtol=2e-6 if dtype == np.float32 else 1e-13)
+        assert got == ag.cross_entropy(x, labels, reduction="sum").to_host()
