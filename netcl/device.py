@@ -337,8 +337,10 @@ class Device:
                 return _copy_shared(self.queue, True, cl.SVM(array), cl.SVM(np.frombuffer(there, np.uint8)))
             return _copy_shared(self.queue, True, cl.SVM(array), buffer, byte_count=array.nbytes)
 
-    def build(self, source: str, cl_device: cl.Device | None = None) -> cl.Program:
+    def build(self, source: str, cl_device: cl.Device | None = None, *, cached: bool = True) -> cl.Program:
         """Compile OpenCL C, for one of the two CPU devices alone: most programs never run on the other.
+
+        `cached=False` passes over pyopencl's cache: the binaries there say nothing of a kernel's arguments on Intel's.
 
         Raises: DeviceError with the compiler's words and the source
         """
@@ -346,7 +348,10 @@ class Device:
         cl_device = cl_device or self.cl_devices[0]
         with self.lock:
             program = self._programs.get((source, cl_device))
-            if program is None:
+            if program is None or not cached:
+                program = cl.Program(self.context, source)
+                if not cached:
+                    program._prg = cl._cl._Program(self.context, source)  # type: ignore[attr-defined]
                 try:
                     # Not `-cl-fast-relaxed-math` nor `-cl-finite-math-only`: NaN and infinity must survive. No
                     # warnings: an op's C is right for floats and idle for integers (`a != a`): no news to users.
@@ -354,7 +359,7 @@ class Device:
                     with pocl.build_lock(), warnings.catch_warnings():
                         # NVIDIA's compiler reports what it did, and Intel's that it was done, as pyopencl's warnings.
                         warnings.simplefilter("ignore", cl.CompilerWarning)
-                        program = cl.Program(self.context, source).build(options, devices=[cl_device])
+                        program = program.build(options, devices=[cl_device])
                 except cl.Error as error:
                     raise DeviceError(f"{self.name} could not build a kernel:\n{error}\n{source}") from error
                 self._programs[source, cl_device] = program

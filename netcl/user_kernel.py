@@ -80,8 +80,11 @@ class Kernel:
             name = self._name or names[0]
             if name not in names or (self._name is None and len(names) > 1):
                 raise ArgumentError(f"the source has the kernels {', '.join(names)}; choose: kernel(source, name=...)")
-            built = cl.Kernel(program, name)
-            self._parameters[device] = name, [_parameter(built, name, i) for i in range(built.num_args)]
+            try:
+                parameters = _described(program, name)
+            except cl.RuntimeError:  # the program is one of pyopencl's cache
+                parameters = _described(device.build(self.source, cached=False), name)
+            self._parameters[device] = name, parameters
         return self._parameters[device]
 
     def _results(self, name: str, parameters: list[Parameter], out: Any, device: Device) -> list[Tensor]:
@@ -117,6 +120,11 @@ def kernel(source: str, name: str | None = None) -> Kernel:
     array([10., 80.], dtype=float32)
     """
     return Kernel(source, name)
+
+
+def _described(program: cl.Program, name: str) -> list[Parameter]:
+    built = cl.Kernel(program, name)
+    return [_parameter(built, name, i) for i in range(built.num_args)]
 
 
 def _parameter(built: cl.Kernel, kernel_name: str, i: int) -> Parameter:

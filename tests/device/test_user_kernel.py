@@ -95,3 +95,20 @@ def test_misuse_is_refused_before_the_launch(call: Callable[[Any], Any], error: 
 
 def test_nothing_is_launched_over_no_elements(on_device: Device) -> None:
     assert cube(nc.zeros(0), 1.0, out=0).to_host().tolist() == []
+
+
+TWICE = """
+import sys
+import netcl as nc
+
+nc.use_device(int(sys.argv[1]))
+twice = nc.kernel("kernel void twice(global float* out, global const float* a, const float b) {"
+                  "const int i = get_global_id(0); out[i] = 2 * a[i] + b; }")
+print(twice(nc.Tensor.from_host([1.0, 2.0]), 3, out=(2,)).to_host().tolist())
+"""
+
+
+def test_a_kernel_that_an_earlier_process_left_in_a_cache_runs_too(on_device: Device, python: Any) -> None:
+    for _ in range(2):  # Intel's binaries, which pyopencl keeps, do not say what a kernel takes
+        done = python(TWICE, str(on_device.index))
+        assert done.stdout == "[5.0, 7.0]\n", done.stderr
