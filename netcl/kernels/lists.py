@@ -26,9 +26,9 @@ SMALL = 1 << 11
 """Elements from which an array has a launch of its own, which then is the shorter way."""
 
 _TOGETHER = 8  # arrays of a launch, where their arguments fit
-_ARGUMENTS = 128  # of 8 bytes: the 1,024 that OpenCL grants
+_ARGUMENTS = 95  # of 8 bytes: OpenCL grants 128, and from three quarters of them on pyopencl warns
 
-_PLACES = list(range(_ARGUMENTS))
+_PLACES = list(range(128))
 
 
 class _Lists(NamedTuple):
