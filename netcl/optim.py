@@ -119,23 +119,26 @@ class Optimizer:
     ) -> None:
         """Move parameters of one device that are all in their step `t`; a single one perhaps into given blocks."""
         parameters = [self.parameters[i] for i in places]
-        grads: list[Any] = [p.grad for p in parameters]
-        grads = [g if type(g) is Tensor else _detached(g) for g in grads]
-        states = [self.state[i] for i in places]
-        rule = self.rule()
-        if not rule:
-            for p, g, state in zip(parameters, grads, states, strict=True):
-                p.value = self.update(p.value, g, state, lr, t)
-            return
-        for p, g in zip(parameters, grads, strict=True):
+        grads: list[Any] = []
+        for p in parameters:
+            g: Any = p.grad
+            if type(g) is not Tensor:
+                g = _detached(g)
             if g.device is not device:
                 one_device(type(self).__name__, (p.value, g))
+            grads.append(g)
+        states = [self.state[i] for i in places] if self.state_names else []
+        rule = self.rule()
+        if not rule:
+            for p, g, i in zip(parameters, grads, places, strict=True):
+                p.value = self.update(p.value, g, self.state[i], lr, t)
+            return
         formula, used = _formula(tuple(rule.items()), ("x", "g", *self.state_names))
         numbers = self.numbers(lr, t)
-        lists = [parameters, grads, *[[state[name] for state in states] for name in self.state_names]]
+        lists: list[Any] = [parameters, grads, *[[state[name] for state in states] for name in self.state_names]]
         outs, found = evaluate_lists(device, formula, lists, [numbers[name] for name in used], into)
         for p, layout, buffer in zip(parameters, outs, found[0], strict=True):
-            p.value = Tensor(layout, buffer, device)
+            p.move(layout, buffer)
         for name, buffers in zip(self.state_names, found[1:], strict=True):
             for state, layout, buffer in zip(states, outs, buffers, strict=True):
                 state[name] = Tensor(layout, buffer, device)

@@ -12,6 +12,8 @@ from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
 from netcl.errors import DTypeError
+from netcl.layout import Layout
+from netcl.memory import Block
 from netcl.ops.row_vjp import RowVJP
 from netcl.tensor import Tensor
 
@@ -159,6 +161,10 @@ class Node(Wrapped):
     def constant(self, x: Tensor) -> Node:
         """Return `x` as a leaf on this node's level."""
         return Node(x, level=self.level)
+
+    def move(self, layout: Layout, buffer: Block) -> None:
+        """Give a leaf another value, which lies so in a block of its own device: what optimisers do to many."""
+        self.made, self.layout, self.buffer = None, layout, buffer
 
     def zero_grad(self) -> None:
         """Forget the gradient: the next backward starts from nothing."""
