@@ -164,7 +164,8 @@ class Node(Wrapped):
 
     def move(self, layout: Layout, buffer: Block) -> None:
         """Give a leaf another value, which lies so in a block of its own device: what optimisers do to many."""
-        self.made, self.layout, self.buffer = None, layout, buffer
+        node: Any = self
+        node.made, node.layout, node.buffer = None, layout, buffer
 
     def zero_grad(self) -> None:
         """Forget the gradient: the next backward starts from nothing."""
