@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dis
 import sys
-import sysconfig
 from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _LIBRARIES = sys.stdlib_module_names | {"netcl", "numpy", "pyopencl"}
-_INSTALLED = tuple({sysconfig.get_path(each) for each in ("purelib", "platlib")})
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 class Names(NamedTuple):
@@ -59,5 +58,5 @@ def of_a_library(x: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _of_a_library(top: str) -> bool:
-    path = getattr(sys.modules.get(top), "__file__", None)
-    return top in _LIBRARIES or (isinstance(path, str) and path.startswith(_INSTALLED))
+    path = str(getattr(sys.modules.get(top), "__file__", None))
+    return top in _LIBRARIES or (top != "__main__" and any(each in path for each in _INSTALLED))

@@ -8,7 +8,6 @@ in loops of C over many things at once, since it is done at every call.
 from __future__ import annotations
 
 import builtins
-import pickle
 import random
 import sys
 import weakref
@@ -35,7 +34,8 @@ from netcl.tensor import Tensor
 _NUMBERS = (bool, int, float, complex, str)
 _ATOMS = frozenset({*_NUMBERS, bytes, type(None), type(...), CodeType, Device, Layout})
 _ENTRIES = (list, tuple, dict, set, frozenset, deque, array, bytearray, MappingProxyType)
-_FIXED = ("netcl.ops", "netcl.kernels", "netcl.expr", "netcl.launch", "netcl.autograd.fuse")  # caches at most
+# What changes in objects of these is a cache at most.
+_FIXED = ("netcl.ops", "netcl.kernels", "netcl.expr", "netcl.launch", "netcl.autograd.fuse", "netcl.autograd.replay")
 _QUIET = {"logging", "threading", "_thread", "concurrent", "asyncio", "multiprocessing"}  # which change on their own
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 _WRAPPERS = (classmethod, staticmethod, cached_property, property)
@@ -81,7 +81,7 @@ class Reached:
         self._watched: list[tuple[Callable[[], Any], Sequence[str], Sequence[Any]]] = []
         self._absent: list[tuple[Any, set[str]]] = []  # keys, and which are not among them
         self._bytes: list[tuple[np.ndarray, bytearray]] = []
-        self._random: list[tuple[Any, bytes]] = []
+        self._random: list[tuple[Any, str]] = []
         self._seen: dict[int, Any] = {}  # which holds them, and so their ids
         # Names that code looks up, by the dict of its globals; and those of attributes, which may be modules' too.
         self._globals: dict[int, tuple[dict[str, Any], set[str]]] = {}
@@ -136,7 +136,7 @@ class Reached:
 
     def drew(self) -> bool:
         """Say whether random numbers of Python's or of NumPy's were drawn since."""
-        return any(pickle.dumps(x) != before for x, before in self._random)
+        return any(_state(x) != before for x, before in self._random)
 
     def _enter(self, x: Any) -> Iterator[Any]:
         """Note what one value holds, and go on to that."""
@@ -170,14 +170,16 @@ class Reached:
             except ValueError:  # it is empty
                 self._watched.append((partial(_is_empty, cell), (name,), (True,)))
         yield from (f.__defaults__, f.__kwdefaults__)
-        if not of_a_library(f):
+        if of_a_library(f):
+            yield getattr(f, "__wrapped__", None)
+        else:
             for each in (self._code, self._defaults, self._keywords):
                 each.add(f.__name__, f)
             names = names_of(f.__code__)
             self._attributes |= names.attributes
             self._globals.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(names.globals)
             yield from (sys.modules.get(name) for name in names.imports)
-        yield from self._of_vars(f)
+            yield from self._of_vars(f)
 
     def _of_globals(self) -> Iterator[Any]:
         """Go on to what code looks up among its globals, and among Python's own names."""
@@ -281,9 +283,18 @@ class Reached:
 
     def _note_random(self, x: Any) -> None:
         try:
-            self._random.append((x, pickle.dumps(x)))
+            self._random.append((x, _state(x)))
         except NotImplementedError:  # the system's, which has no state
             self.fleeting = f"random numbers of {type(x).__name__}"
+
+
+def _state(x: Any) -> str:
+    """Return the state of a generator of random numbers as a text."""
+    if isinstance(x, np.random.Generator):
+        x = x.bit_generator
+    if isinstance(x, random.Random):
+        return repr(x.getstate())
+    return repr(x.get_state() if isinstance(x, np.random.RandomState) else x.state)
 
 
 def _differs(names: Sequence[str], now: Iterable[Any], before: Iterable[Any]) -> str | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import os
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -52,7 +54,8 @@ def replay(f: Callable[..., Any]) -> Callable[..., Any]:
     Math:    as `loss = f(*args); loss.backward()`: the gradients are added to those of the leaves, and the loss is
              returned, as a Tensor. Where f returns a tuple the loss is its first, and all of it is returned
     Raises:  ArgumentError if f does what a replay would leave out: reads a value on the host, copies an array from
-             there, draws random numbers, keeps a tensor beyond its end; for an argument that is a list, or has a graph.
+             there, draws random numbers, keeps a tensor beyond its end, takes one from where it cannot be looked up
+             again (a gradient, another thread), calls a replay; for an argument that is a list, or has a graph.
              GraphError if the loss has no graph
 
     The first call with arguments of some shapes and dtypes runs f and the backward pass as ever, and notes each launch.
@@ -61,10 +64,16 @@ def replay(f: Callable[..., Any]) -> Callable[..., Any]:
     in memory of the replay's own; the loss and the gradients have fresh memory, so what you hold never changes.
 
     Numbers, texts and modules among the arguments belong to what was noted, and so does what f reaches by its names:
-    globals, closures, attributes of models and other objects. They are looked up at every call; where one was given
-    another value, f runs again. What f gets from elsewhere (a file, the clock) stays as it was. Outside recording
-    (`no_grad`), under `detect_anomaly` and inside transforms f runs as it is. `counts` of the function that is
-    returned says how often f ran (`captured`) and how often it was spared (`replayed`).
+    globals, closures, defaults, attributes of models, objects, classes and modules, entries of lists, dicts and NumPy
+    arrays. They are looked up at every call (a long list takes its time); where one was given another value, f runs
+    again, as it does every time if it reaches an iterator. NumPy arrays among the arguments come to f as tensors.
+
+    Nobody can see what f gets in other ways, and that stays as it was: what a file, the clock, `eval`, `globals()` or
+    the system's random numbers say, and what functions of installed libraries read. What else f does (it prints, or
+    counts its calls in a library) is done only when it runs.
+
+    Outside recording (`no_grad`), under `detect_anomaly` and inside transforms f runs as it is. `counts` of the function
+    that is returned says how often f ran (`captured`) and how often it was spared (`replayed`).
 
     >>> import netcl.autograd as ag
     >>> w = ag.tensor([1.0, -1.0], requires_grad=True)
@@ -138,7 +147,12 @@ class _Replayer:
         self.counts = {"captured": 0, "replayed": 0}
         self._noted: dict[Any, _Noted] = {}
         self._vain = 0  # captures since the last replay
-        self._why = ""  # why the last call was noted anew, or not at all
+        self._why = ""  # why the last call could not be noted
+        self._lock = threading.RLock()
+        _replayers.add(self)
+
+    def after_fork(self) -> None:
+        """Give a forked child, where the device will refuse, a lock that no thread of its parent's holds."""
         self._lock = threading.RLock()
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -191,15 +205,17 @@ class _Replayer:
 
     def _anew(self, key: Any, given: list[Any], count: int, names: tuple[str, ...]) -> Any:
         """Make a call and note it, in the place of an earlier one like it."""
-        before, self._why = self._noted.pop(key, None), ""
+        before = self._noted.pop(key, None)
         self.counts["captured"] += 1
         self._vain += 1
-        if before is not None and (changed := before.reached.changed()):
-            self._why = f", since {changed!r} changes: pass that as a tensor"
-        result, noted = self._note(given, count, names)
         if self._vain == _IN_VAIN:
-            message = f"replay: {self.name} was noted {_IN_VAIN} times and never replayed{self._why}"
+            changed = None if before is None else before.reached.changed()
+            why = f"{changed!r} changes: pass that as a tensor" if changed else self._why
+            why = why or "its arguments have other shapes or values every time"
+            message = f"replay: {self.name} was noted {_IN_VAIN} times and never replayed, since {why}"
             warnings.warn(message, stacklevel=4)
+        self._why = ""
+        result, noted = self._note(given, count, names)
         if noted is not None:
             self._noted[key] = noted
             if len(self._noted) > _KEPT:
@@ -227,14 +243,14 @@ class _Replayer:
         result = tensors[0] if single else tuple(tensors[: len(tensors) - len(leaves)])
 
         if reached.fleeting:
-            self._why = f", since it reaches {reached.fleeting}"
+            self._why = f"it reaches {reached.fleeting}"
             return result, None
         nodes = [x for x in reached.nodes if not x.level]
         used = {id(block) for block in capture.blocks}
         mine = [x for x in nodes if id(x.buffer) in used]
         places = {id(x.buffer) for x in mine}
         if len(places) < len(mine) or not places.isdisjoint(id(x.buffer) for x in reached.tensors):
-            self._why = ", since a parameter lies where another one does, or a constant"
+            self._why = "a parameter lies where another one does, or a constant"
             return result, None  # next time perhaps no longer
         bound = [capture.slot(x.buffer) for x in (*tensor_arguments, *mine)]
         playback = Playback(capture, bound, results)
@@ -288,6 +304,18 @@ class _Replayer:
 
     def _refusal(self, what: str) -> Exception:
         return ArgumentError(f"replay: {self.name} {_WHY[what]}")
+
+
+_replayers: weakref.WeakSet[_Replayer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for replayer in _replayers:
+        replayer.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _of_transform(x: Any) -> bool:
