@@ -72,8 +72,8 @@ def replay(f: Callable[..., Any]) -> Callable[..., Any]:
     the system's random numbers say, and what functions of installed libraries read. What else f does (it prints, or
     counts its calls in a library) is done only when it runs.
 
-    Outside recording (`no_grad`), under `detect_anomaly` and inside transforms f runs as it is. `counts` of the function
-    that is returned says how often f ran (`captured`) and how often it was spared (`replayed`).
+    Outside recording (`no_grad`), under `detect_anomaly` and inside transforms f runs as it is. `counts` of the
+    function that is returned says how often f ran (`captured`) and how often it was spared (`replayed`).
 
     >>> import netcl.autograd as ag
     >>> w = ag.tensor([1.0, -1.0], requires_grad=True)
