@@ -8,6 +8,7 @@ in loops of C over many things at once, since it is done at every call.
 from __future__ import annotations
 
 import builtins
+import pickle
 import random
 import sys
 import weakref
@@ -80,8 +81,8 @@ class Reached:
         self._entries: tuple[list[Any], list[str], list[Any]] = [], [], []  # dicts, their keys, and what stood there
         self._watched: list[tuple[Callable[[], Any], Sequence[str], Sequence[Any]]] = []
         self._absent: list[tuple[Any, set[str]]] = []  # keys, and which are not among them
-        self._bytes: list[tuple[np.ndarray, bytearray]] = []
-        self._random: list[tuple[Any, str]] = []
+        self._bytes: list[tuple[np.ndarray, Any, Any, bytearray]] = []
+        self._random: list[tuple[Any, Any]] = []
         self._seen: dict[int, Any] = {}  # which holds them, and so their ids
         # Names that code looks up, by the dict of its globals; and those of attributes, which may be modules' too.
         self._globals: dict[int, tuple[dict[str, Any], set[str]]] = {}
@@ -129,8 +130,8 @@ class Reached:
             now = found()
             if (len(now) != len(before) or any(map(is_not, now, before))) and (name := _differs(names, now, before)):
                 return name
-        for x, content in self._bytes:
-            if content != (x.data if x.flags.c_contiguous else x.tobytes()):
+        for x, shape, dtype, content in self._bytes:
+            if x.shape != shape or x.dtype is not dtype or content != _content(x):
                 return f"an array of shape {x.shape}"
         return None
 
@@ -268,7 +269,7 @@ class Reached:
     def _of_vars(self, x: Any) -> Iterator[Any]:
         try:
             attributes = vars(x)
-        except TypeError:
+        except Exception:  # it has none, or a __dict__ of its own that raises what it likes
             return
         if isinstance(attributes, dict):
             self._objects.add(f"an attribute of {type(x).__name__}", x)
@@ -279,7 +280,10 @@ class Reached:
         if x.dtype.hasobject:
             yield from self._watch(("an array of objects",), lambda: x.ravel().tolist())
         else:
-            self._bytes.append((x, bytearray(x.tobytes())))
+            self._bytes.append((x, x.shape, x.dtype, bytearray(_content(x))))
+        if type(x) is not np.ndarray:
+            yield from self._of_vars(x)
+            yield type(x)
 
     def _note_random(self, x: Any) -> None:
         try:
@@ -288,13 +292,15 @@ class Reached:
             self.fleeting = f"random numbers of {type(x).__name__}"
 
 
-def _state(x: Any) -> str:
-    """Return the state of a generator of random numbers as a text."""
-    if isinstance(x, np.random.Generator):
-        x = x.bit_generator
-    if isinstance(x, random.Random):
-        return repr(x.getstate())
-    return repr(x.get_state() if isinstance(x, np.random.RandomState) else x.state)
+def _state(x: Any) -> Any:
+    """Return the state of a generator of random numbers, as something to compare."""
+    return x.getstate() if isinstance(x, random.Random) else pickle.dumps(x)
+
+
+def _content(x: np.ndarray) -> Any:
+    """Return the bytes of an array's elements, without a copy where they lie in order."""
+    x = np.asarray(x)
+    return x.reshape(-1).view(np.uint8).data if x.flags.c_contiguous else x.tobytes()
 
 
 def _differs(names: Sequence[str], now: Iterable[Any], before: Iterable[Any]) -> str | None:

@@ -210,7 +210,8 @@ class _Replayer:
         self._vain += 1
         if self._vain == _IN_VAIN:
             changed = None if before is None else before.reached.changed()
-            why = f"{changed!r} changes: pass that as a tensor" if changed else self._why
+            why = f"{changed!r} changes: pass that as a tensor, or keep it where {self.name} does not reach it"
+            why = why if changed else self._why
             why = why or "its arguments have other shapes or values every time"
             message = f"replay: {self.name} was noted {_IN_VAIN} times and never replayed, since {why}"
             warnings.warn(message, stacklevel=4)

@@ -269,6 +269,30 @@ def numpy_view_changed_in_place(w: ag.Node) -> Case:
 
 
 @case
+def numpy_masked(w: ag.Node) -> Case:
+    betas = np.ma.masked_array([1.0, 2.0], [False, True])
+    return lambda: (w * float(betas.filled(7.0)[1])).sum(), lambda: np.ma.getmaskarray(betas).__setitem__(1, False)
+
+
+@case
+def numpy_dates(w: ag.Node) -> Case:
+    days = np.array(["2020-01-02", "2020-01-05"], "M8[D]")
+    return lambda: (w * float((days[1] - days[0]).astype(int))).sum(), lambda: days.__setitem__(1, days[0])
+
+
+@case
+def numpy_shape_in_place(w: ag.Node) -> Case:
+    betas = np.zeros((2, 3))
+    return lambda: (w * float(betas.shape[0])).sum(), changing(betas, "shape", (3, 2))
+
+
+@case
+def numpy_of_no_axes(w: ag.Node) -> Case:
+    beta = np.array(2.0)
+    return lambda: (w * float(beta)).sum(), lambda: beta.__setitem__((), 5.0)
+
+
+@case
 def numpy_objects(w: ag.Node) -> Case:
     betas = np.array([2.0, "a", None], object)
     return lambda: (w * betas[0]).sum(), lambda: betas.__setitem__(0, 5.0)
