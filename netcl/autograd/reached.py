@@ -8,6 +8,7 @@ in loops of C over many things at once, since it is done at every call.
 from __future__ import annotations
 
 import builtins
+import ctypes
 import pickle
 import random
 import sys
@@ -34,9 +35,10 @@ from netcl.tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex, str)
 _ATOMS = frozenset({*_NUMBERS, bytes, type(None), type(...), CodeType, Device, Layout})
-_ENTRIES = (list, tuple, dict, set, frozenset, deque, array, bytearray, MappingProxyType)
+_ENTRIES = (list, tuple, dict, set, frozenset, deque, MappingProxyType)
 # What changes in objects of these is a cache at most.
 _FIXED = ("netcl.ops", "netcl.kernels", "netcl.expr", "netcl.launch", "netcl.autograd.fuse", "netcl.autograd.replay")
+_BUFFERS = (bytearray, array, memoryview, ctypes.Array, ctypes._SimpleCData, ctypes.Structure, ctypes.Union)
 _QUIET = {"logging", "threading", "_thread", "concurrent", "asyncio", "multiprocessing"}  # which change on their own
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 _WRAPPERS = (classmethod, staticmethod, cached_property, property)
@@ -81,7 +83,7 @@ class Reached:
         self._entries: tuple[list[Any], list[str], list[Any]] = [], [], []  # dicts, their keys, and what stood there
         self._watched: list[tuple[Callable[[], Any], Sequence[str], Sequence[Any]]] = []
         self._absent: list[tuple[Any, set[str]]] = []  # keys, and which are not among them
-        self._bytes: list[tuple[np.ndarray, Any, Any, bytearray]] = []
+        self._bytes: list[tuple[Any, Any, Any, bytearray]] = []
         self._random: list[tuple[Any, Any]] = []
         self._seen: dict[int, Any] = {}  # which holds them, and so their ids
         # Names that code looks up, by the dict of its globals; and those of attributes, which may be modules' too.
@@ -89,7 +91,7 @@ class Reached:
         self._known: set[type] = set()
         self._builtins: set[str] = set()
         self._modules: dict[ModuleType, set[str]] = {}
-        self._attributes: set[str] = set()
+        self._attributes: set[str] = {"__getattr__"}  # which a module may have
         for each in (random.random, np.random.random):
             self._note_random(each.__self__)
         self._walk(list(roots))
@@ -131,8 +133,8 @@ class Reached:
             if (len(now) != len(before) or any(map(is_not, now, before))) and (name := _differs(names, now, before)):
                 return name
         for x, shape, dtype, content in self._bytes:
-            if x.shape != shape or x.dtype is not dtype or content != _content(x):
-                return f"an array of shape {x.shape}"
+            if content != _content(x) or (shape is not None and (x.shape != shape or x.dtype is not dtype)):
+                return f"the content of a {type(x).__name__}"
         return None
 
     def drew(self) -> bool:
@@ -179,8 +181,16 @@ class Reached:
             names = names_of(f.__code__)
             self._attributes |= names.attributes
             self._globals.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(names.globals)
-            yield from (sys.modules.get(name) for name in names.imports)
+            yield from self._imports(f.__globals__.get("__package__") or "", names.imports)
             yield from self._of_vars(f)
+
+    def _imports(self, package: str, names: Iterable[str]) -> Iterator[Any]:
+        """Modules that code imports, by whole names or from its package; one that is yet to come is a change then."""
+        parts = package.split(".")
+        above = [".".join(parts[:n]) for n in range(1, len(parts) + 1)] if package else []
+        asked = {f"{each}.{name}".strip(".") for name in names for each in ("", *above)}
+        self._absent.append((sys.modules.keys(), asked - sys.modules.keys()))
+        yield from (sys.modules[name] for name in asked & sys.modules.keys())
 
     def _of_globals(self) -> Iterator[Any]:
         """Go on to what code looks up among its globals, and among Python's own names."""
@@ -249,6 +259,8 @@ class Reached:
             yield from items
         elif isinstance(x, partial):
             yield from (x.func, x.args, x.keywords)
+        elif isinstance(x, _BUFFERS):
+            self._bytes.append((x, None, None, bytearray(_content(x))))
         elif isinstance(x, weakref.ref):
             yield from self._watch(("a weak reference",), lambda: (x(),))
         elif isinstance(x, ContextVar):
@@ -297,8 +309,11 @@ def _state(x: Any) -> Any:
     return x.getstate() if isinstance(x, random.Random) else pickle.dumps(x)
 
 
-def _content(x: np.ndarray) -> Any:
-    """Return the bytes of an array's elements, without a copy where they lie in order."""
+def _content(x: Any) -> Any:
+    """Return the bytes of an array or another buffer, without a copy where they lie in order."""
+    if not isinstance(x, np.ndarray):
+        view = memoryview(x)
+        return view.tobytes() if view.readonly or not view.contiguous else view
     x = np.asarray(x)
     return x.reshape(-1).view(np.uint8).data if x.flags.c_contiguous else x.tobytes()
 
