@@ -86,7 +86,7 @@ def numpy_dates(w: ag.Node) -> Case:
 @case
 def numpy_shape_in_place(w: ag.Node) -> Case:
     betas = np.zeros((2, 3))
-    return lambda: (w * float(betas.shape[0])).sum(), changing(betas, "shape", (3, 2))
+    return lambda: (w * float(betas.shape[0])).sum(), lambda: betas.resize((3, 2), refcheck=False)
 
 
 @case

@@ -16,6 +16,7 @@ import netcl as nc
 from netcl import autograd as ag
 from netcl import nn
 from netcl.autograd.reached import Reached
+from netcl.covers import covered
 from netcl.device import Device
 from netcl.errors import ArgumentError, DeviceError
 
@@ -61,7 +62,7 @@ def test_replays_within_replays_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3])
-def test_a_device_that_fails_on_the_way(on_device: Device, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_fails_on_the_way(on_device: Device, at: int) -> None:
     w, v = leaf(np.ones(50)), leaf(np.ones(50))
     step = ag.replay(lambda x: (ag.tanh(w * x) * v + ag.exp(v)).sum())
     x = np.linspace(0, 1, 50, dtype=F)
@@ -71,17 +72,15 @@ def test_a_device_that_fails_on_the_way(on_device: Device, at: int, monkeypatch:
     before = on_device.pool.stats().active_blocks
     calls = 0
 
-    def failing(nbytes: int) -> Any:
+    def failing(below: Any, nbytes: int) -> Any:
         nonlocal calls
         calls += 1
         if calls > at:
             raise DeviceError("no memory")
-        return type(on_device.pool).take(on_device.pool, nbytes)
+        return below(nbytes)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(on_device.pool, "take", failing)
-        with pytest.raises(DeviceError, match="no memory"):
-            step(x)
+    with covered(on_device.pool, {"take": failing}), pytest.raises(DeviceError, match="no memory"):
+        step(x)
     assert [each.grad.to_host().tolist() for each in (w, v)] == grads  # type: ignore[union-attr]
     assert on_device.pool.stats().active_blocks == before
     w.zero_grad()
@@ -91,7 +90,7 @@ def test_a_device_that_fails_on_the_way(on_device: Device, at: int, monkeypatch:
 
 
 @pytest.mark.parametrize("method", ["start_all", "start", "fill"])
-def test_a_launch_that_is_interrupted(on_device: Device, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_is_interrupted(on_device: Device, method: str) -> None:
     w = leaf(np.ones((3, 3)))
     step = ag.replay(lambda x: (ag.tanh(x @ w) * w).sum() + w[1:].sum())
     x = np.eye(3, dtype=F)
@@ -105,10 +104,8 @@ def test_a_launch_that_is_interrupted(on_device: Device, method: str, monkeypatc
         if noted:
             step(x)
             w.zero_grad()
-        with monkeypatch.context() as patched:
-            patched.setattr(on_device, method, interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                step(x)
+        with covered(on_device, {method: interrupted}), pytest.raises(KeyboardInterrupt):
+            step(x)
         assert w.grad is None
         assert not {"start", "start_all", "launch", "fill", "read", "write"} & set(vars(on_device))
         loss = step(x)
