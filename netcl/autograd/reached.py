@@ -37,7 +37,10 @@ _NUMBERS = (bool, int, float, complex, str)
 _ATOMS = frozenset({*_NUMBERS, bytes, type(None), type(...), CodeType, Device, Layout})
 _ENTRIES = (list, tuple, dict, set, frozenset, deque, MappingProxyType)
 # What changes in objects of these is a cache at most.
-_FIXED = ("netcl.ops", "netcl.kernels", "netcl.expr", "netcl.launch", "netcl.autograd.fuse", "netcl.autograd.replay")
+_FIXED = (
+    "netcl.ops", "netcl.kernels", "netcl.user_kernel", "netcl.expr", "netcl.launch", "netcl.autograd.fuse",
+    "netcl.autograd.replay",
+)  # fmt: skip
 _BUFFERS = (bytearray, array, memoryview, ctypes.Array, ctypes._SimpleCData, ctypes.Structure, ctypes.Union)
 _QUIET = {"logging", "threading", "_thread", "concurrent", "asyncio", "multiprocessing"}  # which change on their own
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)

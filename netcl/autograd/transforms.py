@@ -109,7 +109,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
             raise ShapeError(
                 f"grad is of a function to one number, but f gave shape {out.shape}; sum it, or use jacobian"
             )
-        grads = pullback(np.ones(out.shape, out.dtype))
+        grads = pullback(Tensor.full(out.shape, 1, out.dtype, out.device))  # made there, so that a replay may take it
         return out, grads[0] if single else grads
 
     return run

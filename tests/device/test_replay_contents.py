@@ -281,6 +281,13 @@ def fused_and_checkpointed(w: ag.Node) -> Case:
 
 
 @case
+def gradient_within(w: ag.Node) -> Case:
+    state = {"beta": 2.0}
+    slope = ag.grad(lambda x: (x**3 * state["beta"]).sum())
+    return lambda: (slope(w) * 2.0).sum(), lambda: state.update(beta=5.0)
+
+
+@case
 def tensor_replaced(w: ag.Node) -> Case:
     state = [ag.tensor([1.0, 2.0, 3.0])]
     return lambda: (w * state[0]).sum(), lambda: state.__setitem__(0, ag.tensor([3.0, 2.0, 1.0]))

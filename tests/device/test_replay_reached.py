@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import netcl as nc
 from netcl import autograd as ag
 from netcl.errors import ArgumentError
 
@@ -205,3 +206,14 @@ def test_arguments_come_as_they_are() -> None:
     for rows, expected in ((slice(0, 1), 1), (slice(1, 2), 2), (slice(0, 1), 1), (slice(None), 3)):
         assert part(rows).item() == expected
     assert (third.counts, part.counts["replayed"]) == ({"captured": 2, "replayed": 1}, 1)
+
+
+def test_a_kernel_of_ones_own_is_noted_once() -> None:
+    w = leaf([1, 2])
+    double = nc.kernel("kernel void double_it(global float* out, global const float* a) {"
+                       "const int i = get_global_id(0); out[i] = 2 * a[i]; }")  # fmt: skip
+    step = ag.replay(
+        lambda: ag.apply_op(lambda v: double(v, out=v.shape), lambda g: [g * 2.0], w, op_name="double").sum()
+    )
+    assert [step().item() for _ in range(3)] == [6, 6, 6]
+    assert step.counts == {"captured": 1, "replayed": 2}  # what it learns at its first launch is no change
