@@ -124,7 +124,7 @@ class Device:
         with self.lock:
             self.finish()
             before, self._queues, self._active = self._queues, queues, queues[0]
-            for ready in self._ready.values():
+            for ready in list(self._ready.values()):  # a replay that goes takes its own out at any time
                 ready[4] = queues[ready[5]]
         return before
 

@@ -226,6 +226,7 @@ class _Replayer:
     def _note(self, given: list[Any], count: int, names: tuple[str, ...]) -> tuple[Any, _Noted | None]:
         """Run f and the backward pass; return the results, and the launches if they can be repeated."""
         reached = Reached([self.f, *[x for x in given if not isinstance(x, Tensor)]])
+        values = [x.buffer for x in reached.nodes]
         devices = [x.device for x in (*given, *reached.nodes) if isinstance(x, (Tensor, Node))]
         capture = Capture(devices[0] if devices else get_device(), self._refusal)
         # Copies, which lie where no parameter and no constant does.
@@ -238,13 +239,15 @@ class _Replayer:
         tensor_arguments = [x for x in given if isinstance(x, Tensor)]
         known = {id(x.buffer) for x in (*tensor_arguments, *reached.nodes, *reached.tensors)}
         outside = [i for i in capture.used().union(results) if capture.sizes[i] is None and i != capture.seed]
-        if any(id(capture.blocks[i]) not in known for i in outside) or any(x not in reached.nodes for x in leaves):
+        moved = any(x.buffer is not before for x, before in zip(reached.nodes, values, strict=True))
+        strays = any(id(capture.blocks[i]) not in known for i in outside) and not moved
+        if strays or any(x not in reached.nodes for x in leaves):
             raise self._refusal("stray")
         commit(dict(zip(leaves, tensors[len(tensors) - len(leaves) :], strict=True)), leaves)
         result = tensors[0] if single else tuple(tensors[: len(tensors) - len(leaves)])
 
-        if reached.fleeting:
-            self._why = f"it reaches {reached.fleeting}"
+        if reached.fleeting or moved:
+            self._why = f"it reaches {reached.fleeting}" if reached.fleeting else "another thread moves a parameter"
             return result, None
         nodes = [x for x in reached.nodes if not x.level]
         used = {id(block) for block in capture.blocks}

@@ -249,3 +249,27 @@ def test_threads_that_note_play_and_move_parameters(on_device: Device) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_parameter_that_another_thread_moves_meanwhile() -> None:
+    w, entered, moved = leaf([1, 2]), threading.Event(), threading.Event()
+
+    def f(x: Any) -> Any:
+        y = w * x
+        entered.set()
+        assert moved.wait(10)
+        return y.sum()
+
+    def move() -> None:
+        entered.wait(10)
+        w.value = w.value * 10.0
+        moved.set()
+
+    step = ag.replay(f)
+    thread = threading.Thread(target=move)
+    thread.start()
+    x = ag.tensor([1.0, 1.0])
+    assert step(x).item() == 3  # that of the values that it began with
+    thread.join()
+    assert [step(x).item() for _ in range(3)] == [30, 30, 30]
+    assert step.counts == {"captured": 2, "replayed": 2}
