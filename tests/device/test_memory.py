@@ -169,7 +169,8 @@ def test_small_blocks_are_given_back_unless_there_are_thousands(on_device: Devic
         small, large = nc.ones(8), nc.ones(MB)
         assert small.to_host().tolist() == [1] * 8 and small[3:].to_host().tolist() == [1] * 5
         first = address(small.buffer)
-        assert first % 64 == 0 and first != address(large.buffer)
+        assert first != address(large.buffer)
+        assert first % 64 == 0 or not isinstance(small.buffer, cl.SVMPointer)  # a buffer has a number, and no address
         del small, large
         assert fresh.pool.stats().held_blocks == 2
         again = nc.zeros(8)
