@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property, partial
 from itertools import zip_longest
-from operator import attrgetter, getitem, is_not
+from operator import getitem, is_not, length_hint
 from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from types import GetSetDescriptorType as GetSetDescriptor
 from types import MemberDescriptorType as MemberDescriptor
@@ -49,19 +49,27 @@ _MISSING = object()
 
 
 class _Pass(NamedTuple):
-    """Many things that one getter is applied to, by a loop of C, and what it gave."""
+    """Many things that are asked by one getter under a key each, in a loop of C, and what it gave."""
 
-    get: Callable[[Any], Any]
+    get: Callable[[Any, Any], Any]
     names: list[str]
     things: list[Any]
+    keys: list[Any]
     before: list[Any]
 
-    def add(self, name: str, thing: Any) -> Any:
-        found = self.get(thing)
+    def add(self, name: str, thing: Any, key: Any) -> Any:
+        found = self.get(thing, key)
         self.names.append(name)
         self.things.append(thing)
+        self.keys.append(key)
         self.before.append(found)
         return found
+
+    def changed(self) -> str | None:
+        get, names, things, keys, before = self
+        if any(map(is_not, map(get, things, keys), before)):
+            return _differs(names, map(get, things, keys), before)
+        return None
 
 
 class Reached:
@@ -75,15 +83,10 @@ class Reached:
         self.nodes: dict[Node, None] = {}
         self.tensors: list[Tensor] = []
         self.fleeting: str | None = None
-        self._cells = _Pass(attrgetter("cell_contents"), [], [], [])
-        self._classes = _Pass(type, [], [], [])
-        self._objects = _Pass(vars, [], [], [])  # whose attributes are compared below
-        self._code = _Pass(attrgetter("__code__"), [], [], [])
-        self._defaults = _Pass(attrgetter("__defaults__"), [], [], [])
-        self._keywords = _Pass(attrgetter("__kwdefaults__"), [], [], [])
-        self._lengths = _Pass(len, [], [], [])
+        self._got = _Pass(getattr, [], [], [], [])
+        self._entries = _Pass(getitem, [], [], [], [])  # of dicts
+        self._lengths = _Pass(length_hint, [], [], [], [])  # whose keys are numbers that do not matter
         # What else is looked up again: how, under which names, and what was found.
-        self._entries: tuple[list[Any], list[str], list[Any]] = [], [], []  # dicts, their keys, and what stood there
         self._watched: list[tuple[Callable[[], Any], Sequence[str], Sequence[Any]]] = []
         self._absent: list[tuple[Any, set[str]]] = []  # keys, and which are not among them
         self._bytes: list[tuple[Any, Any, Any, bytearray]] = []
@@ -107,11 +110,9 @@ class Reached:
                     waiting.extend(self._enter(x))
             waiting = [*self._of_globals(), *self._of_modules()]
         for holder, names in self._globals.values():
-            self._absent.append((holder.keys(), names - holder.keys()))
-        passes = (
-            self._cells, self._classes, self._objects, self._code, self._defaults, self._keywords, self._lengths,
-        )  # fmt: skip
-        self._passes = [each for each in passes if each.things]
+            if absent := names - holder.keys():
+                self._absent.append((holder.keys(), absent))
+        self._passes = [each for each in (self._got, self._entries, self._lengths) if each.things]
 
     def changed(self) -> str | None:
         """Return the name of something that was given another value since, or None."""
@@ -121,12 +122,8 @@ class Reached:
             return str(gone)  # a name, a cell or an attribute that is empty now, or what another thread is changing
 
     def _changed(self) -> str | None:
-        for get, names, things, before in self._passes:
-            if any(map(is_not, map(get, things), before)) and (name := _differs(names, map(get, things), before)):
-                return name
-        holders, names, before = self._entries
-        if any(map(is_not, map(getitem, holders, names), before)):
-            if name := _differs(names, map(getitem, holders, names), before):
+        for each in self._passes:
+            if (name := each.changed()) is not None:
                 return name
         for keys, absent in self._absent:
             if not keys.isdisjoint(absent):
@@ -172,15 +169,15 @@ class Reached:
     def _function(self, f: FunctionType) -> Iterator[Any]:
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             try:
-                yield self._cells.add(name, cell)
+                yield self._got.add(name, cell, "cell_contents")
             except ValueError:  # it is empty
                 self._watched.append((partial(_is_empty, cell), (name,), (True,)))
         yield from (f.__defaults__, f.__kwdefaults__)
         if of_a_library(f):
             yield getattr(f, "__wrapped__", None)
         else:
-            for each in (self._code, self._defaults, self._keywords):
-                each.add(f.__name__, f)
+            for each in ("__code__", "__defaults__", "__kwdefaults__"):
+                self._got.add(f.__name__, f, each)
             names = names_of(f.__code__)
             self._attributes |= names.attributes
             self._globals.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(names.globals)
@@ -219,13 +216,7 @@ class Reached:
 
     def _of_dict(self, holder: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
         """Note entries of a dict, and return them."""
-        names = list(names)
-        found = [holder[name] for name in names]
-        holders, keys, before = self._entries
-        holders += [holder] * len(names)
-        keys += names
-        before += found
-        return found
+        return [self._entries.add(name, holder, name) for name in names]
 
     def _watch(self, names: Sequence[str], found: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         before = found()
@@ -241,7 +232,7 @@ class Reached:
                 continue
             self._known.add(each)
             held = {name: x for name, x in vars(each).items() if not name.startswith("__") or callable(x)}
-            self._lengths.add(each.__name__, vars(each))
+            self._lengths.add(each.__name__, vars(each), 0)
             found = self._of_dict(vars(each), held)
             if not library:
                 for x in found:
@@ -279,7 +270,7 @@ class Reached:
         if slots:
             yield from self._watch(slots, lambda: [getattr(x, name, _MISSING) for name in slots])
         yield from self._of_vars(x)
-        yield kind if of_a_library(kind) else self._classes.add(f"the class of a {kind.__name__}", x)
+        yield kind if of_a_library(kind) else self._got.add(f"the class of a {kind.__name__}", x, "__class__")
 
     def _of_vars(self, x: Any) -> Iterator[Any]:
         try:
@@ -287,8 +278,8 @@ class Reached:
         except Exception:  # it has none, or a __dict__ of its own that raises what it likes
             return
         if isinstance(attributes, dict):
-            self._objects.add(f"an attribute of {type(x).__name__}", x)
-            self._lengths.add(f"an attribute of {type(x).__name__}", attributes)
+            self._got.add(f"an attribute of {type(x).__name__}", x, "__dict__")
+            self._lengths.add(f"an attribute of {type(x).__name__}", attributes, 0)
             yield from self._of_dict(attributes, attributes)
 
     def _array(self, x: np.ndarray) -> Iterator[Any]:

@@ -163,10 +163,13 @@ class _Replayer:
         given: list[Any] = []
         key: list[Any] = [len(args), *kwargs]
         for x in (*args, *kwargs.values()):
-            if type(x) is not Tensor or not x.layout.contiguous or x.layout.offset:
-                if _of_transform(x):
-                    return self._as_it_is(args, kwargs)
-                x = self._argument(x)
+            if type(x) is Tensor and x.layout.contiguous and not x.layout.offset:  # nearly all
+                given.append(x)
+                key += x.layout, x.device
+                continue
+            if _of_transform(x):
+                return self._as_it_is(args, kwargs)
+            x = self._argument(x)
             given.append(x)
             key += _kind(x)
         kinds = tuple(key)
