@@ -17,7 +17,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
 from operator import getitem, is_not, length_hint
 from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
@@ -43,7 +43,6 @@ _FIXED = (
 )  # fmt: skip
 _BUFFERS = (bytearray, array, memoryview, ctypes.Array, ctypes._SimpleCData, ctypes.Structure, ctypes.Union)
 _QUIET = {"logging", "threading", "_thread", "concurrent", "asyncio", "multiprocessing"}  # which change on their own
-_RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 _WRAPPERS = (classmethod, staticmethod, cached_property, property)
 _MISSING = object()
 
@@ -161,7 +160,7 @@ class Reached:
             yield from self._class(x)
         elif isinstance(x, np.ndarray):
             yield from self._array(x)
-        elif isinstance(x, _RANDOM):
+        elif isinstance(x, _generators()):
             self._note_random(x)
         elif not isinstance(x, (np.generic, np.dtype)):
             yield from self._object(x)
@@ -310,6 +309,12 @@ def _content(x: Any) -> Any:
         return view.tobytes() if view.readonly or not view.contiguous else view
     x = np.asarray(x)
     return x.reshape(-1).view(np.uint8).data if x.flags.c_contiguous else x.tobytes()
+
+
+@lru_cache(maxsize=1)
+def _generators() -> tuple[type, ...]:
+    """Return the types of generators of random numbers; NumPy loads its own when they are first asked for."""
+    return random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator
 
 
 def _differs(names: Sequence[str], now: Iterable[Any], before: Iterable[Any]) -> str | None:
