@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,7 @@ class Link:
             env=environment(peer, max(len(cores), 1), device),
             text=True,
             bufsize=1,
+            start_new_session=True,  # so that what it started ends with it
         )
         # A thread waits for the answers: Windows cannot wait for a pipe and a clock at once.
         self._lines: queue.Queue[str] = queue.Queue()
@@ -88,8 +91,11 @@ class Link:
         return json.loads(line)
 
     def stop(self) -> None:
-        """End the process."""
+        """End the process, and what it started: a layout program that goes on takes a core from all that follow."""
         process = self._process
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.wait()
         self._reader.join()

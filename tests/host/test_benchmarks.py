@@ -9,6 +9,7 @@ import doctest
 import importlib
 import json
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -230,6 +231,21 @@ def test_a_process_that_is_too_slow_is_stopped() -> None:
             started.ask("versions", timeout=0.0)
         with pytest.raises(link.LostError, match="ended"):
             started.ask("versions")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc whether a process still runs")
+def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n")
+    program.chmod(0o755)
+    with link.Link(PEERS["numpy"], program) as started, pytest.raises(link.LostError, match="longer than 2 s"):
+        started.ask("versions", timeout=2.0)
+    stat = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    for _ in range(100):  # the kernel ends it in its own time
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("it still runs")
 
 
 def test_the_ancestor_is_never_taken_from_this_environment(tmp_path: Path) -> None:
