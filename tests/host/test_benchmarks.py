@@ -236,7 +236,7 @@ def test_a_process_that_is_too_slow_is_stopped() -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc whether a process still runs")
 def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
     program = tmp_path / "python"
-    program.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n")
+    program.write_text(f"#!/bin/sh\nsleep 1000 > /dev/null &\necho $! > {tmp_path}/pid\nwait\n")
     program.chmod(0o755)
     with link.Link(PEERS["numpy"], program) as started, pytest.raises(link.LostError, match="longer than 2 s"):
         started.ask("versions", timeout=2.0)
