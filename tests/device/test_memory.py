@@ -350,6 +350,7 @@ def test_a_thousand_training_steps_leave_resident_memory_flat(on_device: Device,
 
 
 LOOP = """
+import signal
 import sys
 import numpy as np
 import netcl as nc
@@ -357,6 +358,7 @@ import netcl as nc
 nc.use_device(int(sys.argv[1]))
 x = nc.ones(1 << 20)
 (x * 1.0).to_host()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job starts without
 print("running", flush=True)
 while True:
     x = x * 1.0  # nothing is read back, so nothing in the program waits
