@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from netcl import autograd as ag
 from netcl.device import Device
 from netcl.platforms import use_device
 
@@ -49,3 +51,33 @@ def float64(on_device: Device) -> None:
     """Skip on a device that cannot compute in float64."""
     if not on_device.has_fp64:
         pytest.skip(f"{on_device.name} has no float64 (cl_khr_fp64)")
+
+
+@pytest.fixture
+def never_stale() -> Callable[[ag.Node, Callable[[], Any], Callable[[], Any]], None]:
+    """Compare ag.replay(f) with f bit by bit, before and after a change that f must notice; w has the gradient."""
+
+    def check(w: ag.Node, f: Callable[[], Any], change: Callable[[], Any]) -> None:
+        step = ag.replay(f)
+
+        def now(run: Callable[[], Any]) -> tuple[Any, Any]:
+            w.zero_grad()
+            loss = run()
+            assert w.grad is not None
+            return loss.to_host().tobytes(), w.grad.to_host().tobytes()
+
+        def eager() -> Any:
+            loss = f()
+            loss.backward()
+            return loss
+
+        first = [now(step) for _ in range(3)]
+        assert first == [now(eager)] * 3
+        assert step.counts["replayed"] >= 1
+        change()
+        second = [now(step) for _ in range(3)]
+        assert second == [now(eager)] * 3
+        assert second[0] != first[0]
+        assert step.counts["captured"] >= 2
+
+    return check
