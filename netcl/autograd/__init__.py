@@ -11,7 +11,7 @@ from typing import Any
 
 from netcl.autograd import operators, record
 from netcl.autograd.checkpoint import checkpoint
-from netcl.autograd.engine import Tape, add_inplace, build_topo, get_current_tape
+from netcl.autograd.engine import Tape, add_inplace, get_current_tape
 from netcl.autograd.fuse import fuse
 from netcl.autograd.gradcheck import GradcheckReport, gradcheck, gradgradcheck
 from netcl.autograd.leaves import tensor
@@ -24,6 +24,7 @@ from netcl.autograd.modes import (
     set_grad_enabled,
 )
 from netcl.autograd.node import GradFn, Node
+from netcl.autograd.order import build_topo
 from netcl.autograd.record import apply_op
 from netcl.autograd.replay import replay
 from netcl.autograd.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp

@@ -13,7 +13,6 @@ from typing import Any
 
 from netcl.autograd.modes import modes
 from netcl.autograd.node import Node, created
-from netcl.autograd.pullback import NO_ATTRS
 from netcl.autograd.record import record_row
 from netcl.autograd.site import here, sites
 from netcl.ops import Row
@@ -25,7 +24,7 @@ _new = object.__new__
 
 def operator(row: Row) -> Callable[[Any, Any], Any]:
     """Return the operator that runs a row of two operands."""
-    name, cases = row.name, row.cases
+    cases = row.cases
 
     def operate(a: Any, b: Any) -> Any:
         wanted = 0  # as in record_row: a bit for each operand that is a parent
@@ -75,10 +74,7 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
         node.y = y
         node.grad = None
         node.requires_grad = True
-        node.op_name = name
-        node.creation_trace = None
-        node.name = None
-        node.attrs = NO_ATTRS
+        node.more = None
         frame = _frame(1)
         try:
             node.site = sites[id(frame.f_code)][frame.f_lasti]

@@ -10,14 +10,14 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
-from netcl.autograd.node import Node
+from netcl.autograd.node import More, Node, parents_of
+from netcl.autograd.order import Newest, build_topo, towards
 from netcl.autograd.pullback import check_by_hand, released
 from netcl.autograd.traced import settled
 from netcl.errors import DeviceError, DTypeError, GraphError, ShapeError
@@ -89,7 +89,8 @@ class Tape:
         """Let the graph go: the nodes keep their values and gradients, and backward through them raises."""
         for node in [*self.nodes, *(node for root in self._roots for node in build_topo(root))]:
             if node.rule is not None:
-                node.rule, node.links, node.attrs = released, ([], ()), None
+                node.more = More([], (), node.op_name, None, node.creation_trace, node.name)
+                node.rule = released
                 node.a = node.b = node.x = node.y = None
         self.nodes = []
         self._last = None
@@ -107,52 +108,63 @@ def pull_back(
     `leaves` is given the leaves.
     """
     ends = set(targets)
-    order, cotangents = _below(root)
-    cotangents[root] = seed
+    inside = towards(root, ends) if ends else None
+    cotangents: dict[Node, Any] = {root: seed}
     made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
     anomalies = modes.anomaly
-    for node in reversed(_towards(order, ends) if ends else order):
+    ahead = Newest()
+    node = root if inside is None or root in inside else None
+    while node is not None:
         if visit is not None:
             visit(node)
         g, rule = cotangents[node], node.rule
-        if g is None or rule is None or (ends and node in ends):
+        if rule is None or node in ends:
             if rule is None and leaves is not None:
                 leaves.append(node)
+            node = ahead.pop()
             continue
         if not retain:
             cotangents[node] = None
-        if type(rule) is RowVJP:
-            choose = rule.parents
-            parents = choose((node.a, node.b))
-            if type(g) is not Tensor or create_graph:
-                contributions = _ask(node, g, create_graph)
-            else:
-                given = (g.buffer, node.x, node.y, node.buffer)
-                lone = len(parents) == 1 and cotangents[parents[0]] is None
-                if not lone and not anomalies and _add(rule, g, given, parents, cotangents, made):
-                    continue
-                contributions = rule.pull(g, given)
-                if lone and not anomalies:  # most nodes
-                    cotangents[parents[0]] = contributions[0]
-                    continue
-        else:
-            parents = node.links[0]
-            contributions = _ask(node, g, create_graph)
-        if anomalies:
-            anomaly.check_backward(node, g, contributions)
-        for parent, contribution in zip(parents, contributions):  # noqa: B905 - counted where they were made
-            if contribution is None:
+        by_row = type(rule) is RowVJP and type(g) is Tensor and not create_graph and not anomalies
+        if by_row and rule.lone is not None:  # most nodes
+            parent = node.b if rule.lone else node.a
+            if parent not in cotangents and inside is None:
+                cotangents[parent] = rule.pull(g, (g.buffer, node.x, node.y, node.buffer))[0]
+                node = ahead.then(parent)
                 continue
-            total = cotangents[parent]
-            if total is None:
-                cotangents[parent] = contribution
-            elif parent in made and type(contribution) is Tensor and not anomalies:  # the op looks for anomalies
-                add_inplace(total, contribution)
-            else:
-                total = cotangents[parent] = total + contribution
-                if type(total) is Tensor and not create_graph:
-                    made.add(parent)
+        parents = parents_of(node)
+        for parent in parents:
+            if parent not in cotangents:
+                cotangents[parent] = None
+                if inside is None or parent in inside:
+                    ahead.push(parent)
+        if g is not None:
+            given = (g.buffer, node.x, node.y, node.buffer) if by_row else ()
+            if not (by_row and _add(rule, g, given, parents, cotangents, made)):
+                contributions = rule.pull(g, given) if by_row else _ask(node, g, create_graph)
+                if anomalies:
+                    anomaly.check_backward(node, g, contributions)
+                _gather(parents, contributions, cotangents, made, not (anomalies or create_graph))
+        node = ahead.pop()
     return cotangents
+
+
+def _gather(
+    parents: Sequence[Node], contributions: Sequence[Any], cotangents: dict[Node, Any], made: set[Node], reuse: bool
+) -> None:
+    """Add what a node sends back to what its parents have; with `reuse` in place, where nothing else sees that."""
+    for parent, contribution in zip(parents, contributions):  # noqa: B905 - counted where they were made
+        if contribution is None:
+            continue
+        total = cotangents[parent]
+        if total is None:
+            cotangents[parent] = contribution
+        elif parent in made and type(contribution) is Tensor and reuse:
+            add_inplace(total, contribution)
+        else:
+            total = cotangents[parent] = total + contribution
+            if type(total) is Tensor and reuse:
+                made.add(parent)
 
 
 def _add(
@@ -171,15 +183,6 @@ def _add(
     cotangents.update(zip(parents, sums, strict=True))
     made.update(parents)
     return True
-
-
-def _towards(order: list[Node], ends: set[Node]) -> list[Node]:
-    """Keep the nodes from which some end can be reached."""
-    reaching = set(ends)
-    for node in order:
-        if not reaching.isdisjoint(node.parents):
-            reaching.add(node)
-    return [node for node in order if node in reaching]
 
 
 def _ask(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
@@ -249,33 +252,6 @@ def _store(grads: dict[Node, Any], number: int) -> None:
         elif node.rule is not None:  # this pass kept or sent nothing: one of an earlier pass must not stay
             node.grad = None
             node.pass_id = 0
-
-
-def build_topo(root: Node) -> list[Node]:
-    """Return the nodes below `root`, itself included, parents before children.
-
-    A node is made after its parents, so the order of creation is such an order; no recursion is needed.
-    """
-    return _below(root)[0]
-
-
-def _below(root: Node) -> tuple[list[Node], dict[Node, Any]]:
-    """Return the nodes below `root` in the order of creation, and as keys, with a value of None each."""
-    found = [root]
-    seen: dict[Node, Any] = {root: None}
-    for node in found:  # which grows meanwhile
-        rule = node.rule
-        if type(rule) is RowVJP:
-            choose = rule.parents
-            parents = choose((node.a, node.b))
-        else:
-            parents = node.links[0]
-        for parent in parents:
-            if parent not in seen:
-                seen[parent] = None
-                found.append(parent)
-    found.sort(key=attrgetter("index"))
-    return found, seen
 
 
 def add_inplace(total: Tensor, contribution: Tensor) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netcl.autograd.pullback import RowPullback, released
+from netcl.autograd.pullback import NO_ATTRS, RowPullback, released
 from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
@@ -28,6 +28,23 @@ def next_index() -> int:
     return next(created)
 
 
+class More:
+    """What an elementwise op's node shares with others or has not; of the other nodes only a plain leaf has none."""
+
+    __slots__ = ("attrs", "creation_trace", "name", "op_name", "operands", "parents")
+
+    def __init__(
+        self, parents: list[Node], operands: tuple[Any, ...], op_name: str | None, attrs: dict[str, Any] | None,
+        creation_trace: list[str] | None, name: str | None,
+    ) -> None:  # fmt: skip
+        self.parents = parents
+        self.operands = operands
+        self.op_name = op_name
+        self.attrs = attrs
+        self.creation_trace = creation_trace
+        self.name = name
+
+
 def _get_value(node: Node) -> Any:
     value = node.made
     if value is None:
@@ -40,9 +57,8 @@ def _set_value(node: Node, value: Any) -> None:
         graph = isinstance(value, Node)
         how = ".detach() it, or compute it under ag.no_grad()" if graph else "ag.tensor makes one of it"
         raise DTypeError(f"the value of a node is a Tensor, not {type(value).__name__}: {how}")
-    if type(node.rule) is RowVJP:  # whose kernels read the result that the op computed, as it lay
-        node.links = node.parents, node.operands
-        node.rule = node.grad_fn
+    if type(node.rule) is RowVJP:
+        own(node)  # a row's kernels would read the result that the op computed, as it lay
     _lay(node, value)
 
 
@@ -54,38 +70,84 @@ def _lay(node: Node, value: Any) -> None:
         node.layout = node.buffer = node.home = None
 
 
+def _more(node: Node) -> More:
+    more = node.more
+    if more is None:
+        more = node.more = More([], (), None, None, None, None)
+    return more
+
+
+def own(node: Node) -> More:
+    """Let a node have by itself what it shares with others, so that it can be changed."""
+    more = _more(node)
+    if type(node.rule) is RowVJP:
+        more.parents, more.operands, more.op_name, more.attrs = node.parents, node.operands, node.op_name, node.attrs
+        node.rule = node.grad_fn
+    return more
+
+
 def _get_grad_fn(node: Node) -> GradFn | None:
     rule = node.rule
     return RowPullback(rule, (node.x, node.y, node.buffer), node.home) if type(rule) is RowVJP else rule
 
 
 def _set_grad_fn(node: Node, grad_fn: GradFn | None) -> None:
-    node.links = node.parents, node.operands
+    own(node)
     node.rule = grad_fn
 
 
+def parents_of(node: Node) -> Sequence[Node]:
+    """Return a node's parents, not to be changed."""
+    rule = node.rule
+    if type(rule) is RowVJP:
+        choose = rule.parents
+        return choose((node.a, node.b))
+    more = node.more
+    return () if more is None else more.parents
+
+
 def _get_parents(node: Node) -> list[Node]:
-    return list(node.rule.parents((node.a, node.b))) if type(node.rule) is RowVJP else node.links[0]
-
-
-def _set_parents(node: Node, parents: list[Node]) -> None:
-    node.links = parents, node.operands
-    node.rule = node.grad_fn
+    found = parents_of(node)
+    return found if type(found) is list else list(found)
 
 
 def _get_operands(node: Node) -> tuple[Any, ...]:
-    return (node.a, node.b)[: len(node.rule.row.args)] if type(node.rule) is RowVJP else node.links[1]
+    if type(node.rule) is RowVJP:
+        return (node.a, node.b)[: len(node.rule.row.args)]
+    return () if node.more is None else node.more.operands
 
 
-def _set_operands(node: Node, operands: tuple[Any, ...]) -> None:
-    node.links = node.parents, operands
-    node.rule = node.grad_fn
+def _get_op_name(node: Node) -> str | None:
+    if type(node.rule) is RowVJP:
+        return node.rule.row.name
+    return None if node.more is None else node.more.op_name
+
+
+def _get_attrs(node: Node) -> dict[str, Any] | None:
+    if type(node.rule) is RowVJP:
+        return NO_ATTRS
+    return None if node.more is None else node.more.attrs
+
+
+def _own(field: str, get: Callable[[Node], Any]) -> Any:
+    return property(get, lambda node, x: setattr(own(node), field, x))
+
+
+def _rare(field: str) -> Any:
+    def get(node: Node) -> Any:
+        return None if node.more is None else getattr(node.more, field)
+
+    return property(get, lambda node, x: setattr(_more(node), field, x))
 
 
 _value: Any = property(_get_value, _set_value)
 _grad_fn: Any = property(_get_grad_fn, _set_grad_fn)
-_parents: Any = property(_get_parents, _set_parents)
-_operands: Any = property(_get_operands, _set_operands)
+_parents = _own("parents", _get_parents)
+_operands = _own("operands", _get_operands)
+_op_name = _own("op_name", _get_op_name)
+_attrs = _own("attrs", _get_attrs)
+_creation_trace = _rare("creation_trace")
+_name = _rare("name")
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -102,12 +164,12 @@ class Node(Wrapped):
     # Each object of a node's own is one more for the collector to visit, in every pass that it makes over a graph. So
     # the node of an elementwise op has only a buffer, with its `layout` and device (`home`). Its operands are `a` and
     # `b` (None if it has one alone), their buffers or numbers `x` and `y`, and its `rule` is the RowVJP that all nodes
-    # of the same op and layouts share. The four fields that are properties are then worked out when they are asked for;
-    # `made` is the value, once it was. For every other node `rule` is the grad_fn, and `links` holds the parents and
-    # the operands.
+    # of the same op and layouts share. The fields that are properties are then worked out when they are asked for;
+    # `made` is the value, once it was. For every other node `rule` is the grad_fn, and `more` has the parents, the
+    # operands, and what else such a node shares with others. A slot less is also less to visit.
     __slots__ = (
-        "a", "attrs", "b", "buffer", "creation_trace", "grad", "home", "index", "layout", "level", "links", "made",
-        "name", "op_name", "pass_id", "requires_grad", "rule", "scope", "site", "x", "y",
+        "a", "b", "buffer", "grad", "home", "index", "layout", "level", "made", "more", "pass_id", "requires_grad",
+        "rule", "scope", "site", "x", "y",
     )  # fmt: skip
 
     value: Tensor = _value
@@ -115,11 +177,11 @@ class Node(Wrapped):
     parents: list[Node] = _parents
     grad: Tensor | None
     requires_grad: bool
-    op_name: str | None
-    creation_trace: list[str] | None
-    name: str | None
+    op_name: str | None = _op_name
+    creation_trace: list[str] | None = _creation_trace
+    name: str | None = _name
     operands: tuple[Any, ...] = _operands
-    attrs: dict[str, Any] | None
+    attrs: dict[str, Any] | None = _attrs
     site: Site | None
     scope: Scope | None  # the named part of a model that it was made in
     index: int
@@ -135,13 +197,11 @@ class Node(Wrapped):
     ) -> None:  # fmt: skip
         _lay(self, value)
         self.rule: Any = grad_fn
-        self.links: Any = ([] if parents is None else parents, operands)
+        self.more: More | None = None
+        if parents or operands or op_name or attrs is not None or creation_trace or name:
+            self.more = More(parents or [], operands, op_name, attrs, creation_trace, name)
         self.grad = grad
         self.requires_grad = requires_grad
-        self.op_name = op_name
-        self.creation_trace = creation_trace
-        self.name = name
-        self.attrs = attrs
         self.site = site
         self.scope = scope
         self.index = next(created) if index is None else index

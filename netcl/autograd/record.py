@@ -103,7 +103,7 @@ def record_row(row: Row, args: tuple[Any, ...]) -> Any:
     if len(args) > 2 or mode["anomaly"]:
         parents = [args[i] for i in vjp.wanted]
         return make_node(out, RowPullback(vjp, (*kept, out.buffer), device), parents, row.name, args, NO_ATTRS)
-    node = Node(out, op_name=row.name, attrs=NO_ATTRS, site=here(2), scope=mode["scope"])
+    node = Node(out, site=here(2), scope=mode["scope"])
     node.rule = vjp
     node.a, node.b = args if len(args) == 2 else (*args, None)
     node.x, node.y = kept if len(args) == 2 else (*kept, None)

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netcl.autograd.dual import Dual
-from netcl.autograd.engine import build_topo, check_loss, commit, pull_back
+from netcl.autograd.engine import check_loss, commit, pull_back
 from netcl.autograd.modes import modes, no_tape
 from netcl.autograd.node import Node, next_index
+from netcl.autograd.order import build_topo
 from netcl.autograd.reached import Reached
 from netcl.autograd.traced import Traced, settled
 from netcl.capture import Capture, Playback, refuse_replay

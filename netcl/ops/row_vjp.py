@@ -53,7 +53,7 @@ class RowVJP:
     Shapes:  g and out (*S); each result has its operand's shape and dtype
     """
 
-    __slots__ = ("literals", "operands", "out", "parents", "plans", "row", "shortest", "sums", "wanted")
+    __slots__ = ("literals", "lone", "operands", "out", "parents", "plans", "row", "shortest", "sums", "wanted")
 
     def __init__(
         self, row: Op, operands: Sequence[Layout | None], out: Layout, literals: Literals, wanted: tuple[int, ...]
@@ -63,6 +63,7 @@ class RowVJP:
         self.out = out
         self.literals = literals
         self.wanted = wanted
+        self.lone = wanted[0] if len(wanted) == 1 else None
         # Takes those that are wanted, as a tuple, out of one that begins with the operands.
         first = wanted[0] if wanted else 0
         self.parents = itemgetter(*wanted) if len(wanted) > 1 else itemgetter(slice(first, first + 1))
