@@ -170,9 +170,9 @@ class Capture:
 
     def seen_elsewhere(self, but: Sequence[int]) -> list[int]:
         """Return the slots whose block was made here and is held by somebody else, apart from those in `but`."""
-        made = [i for i, size in enumerate(self.sizes) if size is not None and i not in but]
-        alone = unseen([self.blocks[i] for i in made], [1] * len(made))
-        return [i for i, ok in zip(made, alone, strict=True) if not ok]
+        made = [(i, size) for i, size in enumerate(self.sizes) if size is not None and i not in but]
+        alone = unseen([self.blocks[i] for i, _ in made], [1 + self.device.pool.holds(size) for _, size in made])
+        return [i for (i, _), ok in zip(made, alone, strict=True) if not ok]
 
 
 class Playback:

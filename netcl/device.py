@@ -378,6 +378,8 @@ class Device:
         # So that the next launch in a forked child comes past _refuse, at no cost to launches elsewhere, and not
         # before a lock that a thread of the parent held.
         self._make_lock()
+        if "pool" in self.__dict__:
+            self.pool.lock_with(self.lock)
         self._kernels, self._ready = {}, {}
 
     def _refuse(self) -> None:

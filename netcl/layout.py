@@ -17,7 +17,8 @@ from netcl.errors import ArgumentError, IndexingError, ShapeError
 
 Shape = tuple[int, ...]
 _COPIES_IF_ASKED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # since then `reshape` has the argument `copy`
-_GRANULE = 64  # bytes: a cache line, and a vector of 16 floats
+GRANULE = 64
+"""Bytes of a cache line, and of a vector of 16 floats."""
 
 CTYPES = {
     np.dtype(np.float32): "float",
@@ -80,7 +81,7 @@ def room(nbytes: int) -> int:
     >>> room(4), room(257)
     (64, 320)
     """
-    return (nbytes + _GRANULE - 1) // _GRANULE * _GRANULE or _GRANULE
+    return (nbytes + GRANULE - 1) // GRANULE * GRANULE or GRANULE
 
 
 def _in_row_order(shape: Shape, strides: Shape, itemsize: int) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,9 +21,7 @@ from pyopencl.tools import DeferredAllocator, ImmediateAllocator, MemoryPool, SV
 
 from netcl.errors import DeviceError
 from netcl.layout import room
-
-Block = Any
-"""A piece of device memory, pyopencl's PooledBuffer or PooledSVM: what a kernel is handed for a tensor."""
+from netcl.shelf import ALONE, LARGEST_SHELVED, Block, Shelf, references
 
 _ALIGNMENT = 128  # bytes: the widest vector
 _SMALL = 4096  # bytes
@@ -36,21 +33,13 @@ def address(block: Block) -> int:
     return block.svm_ptr if isinstance(block, cl.SVMPointer) else block.int_ptr
 
 
-def _holders(objects: list[Any]) -> list[int]:
-    # `map` takes each object out of the list and counts in C, where Python's own references to what it is working on,
-    # which differ by version, do not come in.
-    return [*map(sys.getrefcount, objects)]
-
-
-_LIST_ALONE = _holders([object()])[0]
-
-
 def unseen(blocks: list[Block], holders: Sequence[int]) -> list[bool]:
     """Say for each block whether nothing can see it but this list and so many known holders.
 
-    Whoever else holds one, be it a tensor, a node, a variable of a thread or a debugger, makes it seen.
+    Whoever else holds one, be it a tensor, a node, a variable of a thread or a debugger, makes it seen. The pool may be
+    one of the known (`Pool.holds`).
     """
-    return [count == _LIST_ALONE + known for count, known in zip(_holders(blocks), holders, strict=True)]
+    return [count == ALONE + known for count, known in zip(references(blocks), holders, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -79,25 +68,40 @@ class Pool:
         self._name = name
         # Touching fresh memory enqueues a command. Beside another thread's blocking copy on the same queue that ended
         # in a segmentation fault in 7 of 32 runs of a test on an H200 (NVIDIA's OpenCL), under the lock in 0 of 32.
-        self._lock = lock
         self._finish = finish
+        self._shelf = Shelf(self._make)
+        self._free = self._shelf.free
+        self.lock_with(lock)
+
+    def lock_with(self, lock: threading.RLock) -> None:
+        """Hold a lock where no other thread may come between: a forked child has another."""
+        self._lock = self._shelf.lock = lock
 
     def take(self, nbytes: int) -> Block:
         """Return a block of so many bytes, which `layout.room` has rounded; its content is whatever was there.
 
         Raises: DeviceError if the device has not that much memory
         """
+        if nbytes <= LARGEST_SHELVED:
+            try:
+                return self._free[nbytes].pop()
+            except IndexError:
+                pass
+            return self._shelf.find(nbytes)
+        return self._make(nbytes)
+
+    def _make(self, nbytes: int) -> Block:
         try:
             if self._small is not None and nbytes <= _SMALL:
                 return self._small(nbytes)
             block = self._take_large(nbytes)
             if block is None:
                 gc.collect()  # gradients that have graphs are in cycles with them
-                self._free(self._large)
+                self._give_back(self._large)
                 block = self._take_large(nbytes)
             if block is not None:
                 return block
-            self._free(self._large)  # what stands for no memory would be counted as some
+            self._give_back(self._large)  # what stands for no memory would be counted as some
         except cl.Error as error:  # larger than one allocation may be, for example
             raise DeviceError(f"{self._name} has no {nbytes:,} bytes free for a tensor ({error})") from None
         except TypeError:  # what pyopencl says of 2⁶⁴ and more
@@ -118,24 +122,32 @@ class Pool:
         """Return a block of at least `nbytes` bytes, as `take` does."""
         return self.take(room(nbytes))
 
+    def holds(self, nbytes: int) -> bool:
+        """Say whether the pool itself holds the blocks of so many bytes that are in use."""
+        return nbytes <= LARGEST_SHELVED
+
     def stats(self) -> MemoryStats:
         """Return how much is in use and how much is kept, in bytes and in blocks."""
         pools = [pool for pool in (self._large, self._small) if pool is not None]
         active = sum(pool.active_bytes for pool in pools)
         held = sum(pool.managed_bytes for pool in pools) - active
         blocks = sum(pool.active_blocks for pool in pools)
-        return MemoryStats(active, blocks, held, sum(pool.held_blocks for pool in pools))
+        idle, idle_blocks = self._shelf.idle()
+        held_blocks = sum(pool.held_blocks for pool in pools)
+        return MemoryStats(active - idle, blocks - idle_blocks, held + idle, held_blocks + idle_blocks)
 
     def free_held(self) -> None:
         """Give the memory that is kept for reuse back to the system; thousands of small blocks stay.
 
         PoCL looks for each block of shared memory that is freed in a list of all: 10⁵ take minutes.
         """
-        self._free(self._large)
+        if self._shelf.idle()[1] <= _FEW:
+            self._shelf.clear()
+        self._give_back(self._large)
         if self._small is not None and self._small.held_blocks <= _FEW:
-            self._free(self._small)
+            self._give_back(self._small)
 
-    def _free(self, pool: Any) -> None:
+    def _give_back(self, pool: Any) -> None:
         # A block is kept as soon as no tensor has it, and commands on their way may still use it. Unlike a buffer,
         # shared memory is gone at once when it is freed.
         with self._lock:

@@ -15,8 +15,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "netcl"
 
 # From the bottom to the top; a module may import those before it, and none after it.
 ORDER: Sequence[str] = """
-    _version errors notebook expr layout pocl_cpu pocl crossover memory launch device covers commands platforms kernels
-    capture methods tensor ops creation random user_kernel autograd nn optim viz teach calibrate doctor cli __main__
+    _version errors notebook expr layout pocl_cpu pocl crossover shelf memory launch device covers commands platforms
+    kernels capture methods tensor ops creation random user_kernel autograd nn optim viz teach calibrate doctor cli
+    __main__
 """.split()
 
 # An import inside a function hides a dependency. These may, for the reason given.
