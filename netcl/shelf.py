@@ -22,83 +22,94 @@ LARGEST_SHELVED = 1024
 """Bytes of the largest block on a shelf. They come in turn, not the last one first, so large ones would leave
 a cache."""
 
-_LEAST = 64  # blocks of a size between one search and the next
-_IDLE_KEPT = 1 << 15  # blocks of a size that nobody holds
+_LEAST = 64  # blocks of a size that may be made between one search and the next
+_count = sys.getrefcount
 
 
 def references(objects: list[Any]) -> list[int]:
     """Return for each object in a list how many references there are to it; `ALONE` if the list has the only one."""
     # `map` takes each object out of the list and counts in C, where Python's own references to what it is working on,
     # which differ by version, do not come in.
-    return [*map(sys.getrefcount, objects)]
+    return [*map(_count, objects)]
 
 
 ALONE = references([object()])[0]
+
+
+class _Size:
+    """The blocks of one size: those that nobody holds as far as known, all, and how many were made since a search."""
+
+    __slots__ = ("every", "free", "made", "most")
+
+    def __init__(self) -> None:
+        self.free: list[Block] = []
+        self.every: list[Block] = []
+        self.made = 0
+        self.most = 0  # that may be made before the next search
+
+    def idle(self) -> list[Block]:
+        """Return those that are not in `free` and that nobody holds."""
+        return [*compress(self.every, map(ALONE.__eq__, references(self.every)))]
+
+    def worth_a_search(self) -> bool:
+        """Say whether enough were made since the last, or some were and the one looked at shows that others ended."""
+        if self.made >= self.most:
+            return True
+        every, made = self.every, self.made
+        return made > len(every) >> 3 and references(every[made : made + 1]) == [ALONE + 1]
 
 
 class Shelf:
     """The small blocks of one device, those in use included; `make` gives a fresh one of so many bytes."""
 
     def __init__(self, make: Callable[[int], Block]) -> None:
-        sizes = range(GRANULE, LARGEST_SHELVED + 1, GRANULE)
-        self.free: dict[int, list[Block]] = {nbytes: [] for nbytes in sizes}
-        self._all: dict[int, list[Block]] = {nbytes: [] for nbytes in sizes}
-        self._to_make = dict.fromkeys(sizes, 0)  # before the next search
-        self._make = make
+        self._sizes = {nbytes: _Size() for nbytes in range(GRANULE, LARGEST_SHELVED + 1, GRANULE)}
+        self.free = {nbytes: size.free for nbytes, size in self._sizes.items()}
         self.lock = threading.RLock()
+        self._make = make
         self._searching = False
 
     def find(self, nbytes: int) -> Block:
         """Return a block where `free` has none: one that nobody holds any more, or a fresh one."""
         with self.lock:
-            if not self._to_make[nbytes] and not self._searching:
-                self._search(nbytes)
-            try:
-                return self.free[nbytes].pop()
-            except IndexError:
-                pass
+            size = self._sizes[nbytes]
+            if not self._searching and size.worth_a_search():
+                self._search(size)
+                try:
+                    return size.free.pop()
+                except IndexError:  # there is none, or another thread was first
+                    pass
             block = self._make(nbytes)
-            self._all[nbytes].append(block)
-            self._to_make[nbytes] = max(self._to_make[nbytes] - 1, 0)
+            size.every.append(block)
+            size.made += 1
             return block
 
-    def _search(self, nbytes: int) -> None:
+    def _search(self, size: _Size) -> None:
         """Put what nobody holds where the next calls find it, and say how many may be made when that is used up.
 
-        As many as are held, so that a search costs each of them the same and what is kept stays within twice the most
-        that was held at once.
+        As many as are held, so that searches cost each block that is taken the same, however many there are. What is
+        kept then stays within twice the most that was held at once, and mostly within an eighth above it.
         """
         # A finaliser that runs meanwhile may come here again, and would find the same blocks.
         self._searching = True
         try:
-            idle = self._idle(nbytes)
-            held = len(self._all[nbytes]) - len(idle)
-            if len(idle) > _IDLE_KEPT:
-                self._drop(nbytes, idle[_IDLE_KEPT:])
-                del idle[_IDLE_KEPT:]
-            self._to_make[nbytes] = max(max(_LEAST, held) - len(idle), 0)
-            self.free[nbytes] += idle
+            idle = size.idle()
+            size.made, size.most = 0, max(max(_LEAST, len(size.every) - len(idle)) - len(idle), 0)
+            size.free += idle
         finally:
             self._searching = False
-
-    def _idle(self, nbytes: int) -> list[Block]:
-        blocks = self._all[nbytes]
-        return [*compress(blocks, map(ALONE.__eq__, references(blocks)))]
-
-    def _drop(self, nbytes: int, blocks: list[Block]) -> None:
-        gone = {*map(id, blocks)}
-        self._all[nbytes] = [block for block in self._all[nbytes] if id(block) not in gone]
 
     def idle(self) -> tuple[int, int]:
         """Return how many bytes and blocks are here that nobody holds."""
         with self.lock:
-            counts = {nbytes: len(self.free[nbytes]) + len(self._idle(nbytes)) for nbytes in self._all}
+            counts = {nbytes: len(size.free) + len(size.idle()) for nbytes, size in self._sizes.items()}
         return sum(nbytes * count for nbytes, count in counts.items()), sum(counts.values())
 
     def clear(self) -> None:
         """Let all go that nobody holds."""
         with self.lock:
-            for nbytes in self._all:
-                self.free[nbytes].clear()
-                self._to_make[nbytes] = 0
-                self._drop(nbytes, self._idle(nbytes))
+            for size in self._sizes.values():
+                size.free.clear()
+                idle = {*map(id, size.idle())}
+                size.every = [block for block in size.every if id(block) not in idle]
+                size.made = size.most = 0

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from netcl import shelf as module
 from netcl.shelf import ALONE, Shelf, references
 
 SIZE = 64
@@ -155,14 +154,3 @@ def test_what_nobody_holds_can_go_and_the_rest_stays() -> None:
     assert counted.shelf.idle() == (0, 0)
     again = [counted.take() for _ in range(5)]
     assert counted.made == 105 and not {*map(id, held)} & {*map(id, again)}
-
-
-def test_of_very_many_that_nobody_holds_some_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_IDLE_KEPT", 100)
-    counted = Counted()
-    held = [counted.take() for _ in range(1000)]
-    del held[10:]
-    while counted.shelf.idle()[1] > 100:
-        held.append(counted.take())
-        assert len(held) < 1100  # by then it has searched
-    assert len({*map(id, held)}) == len(held)
