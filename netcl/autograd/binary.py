@@ -72,7 +72,7 @@ def operator(row: Row) -> Callable[[Any, Any], Any]:
         node.b = b
         node.x = x
         node.y = y
-        node.grad = None
+        node.cotangent = None
         node.requires_grad = True
         node.more = None
         frame = _frame(1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
-from netcl.autograd.node import More, Node, parents_of
+from netcl.autograd.node import More, Node, parents_of, whole
 from netcl.autograd.order import Newest, build_topo, towards
 from netcl.autograd.pullback import check_by_hand, released
 from netcl.autograd.traced import settled
@@ -77,7 +77,7 @@ class Tape:
         check_loss(loss)
         seed = _seed(loss, grad, create_graph)
         leaves: list[Node] = []
-        grads = pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads, leaves=leaves)
+        grads = pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads, leaves=leaves, bare=True)
         commit(grads, leaves)
         self._last = loss
         self._roots.add(loss)
@@ -99,19 +99,21 @@ class Tape:
 
 def pull_back(
     root: Node, seed: Any, *, create_graph: bool = False, targets: Collection[Node] = (), retain: bool = False,
-    visit: Callable[[Node], None] | None = None, leaves: list[Node] | None = None,
+    visit: Callable[[Node], None] | None = None, leaves: list[Node] | None = None, bare: bool = False,
 ) -> dict[Node, Any]:  # fmt: skip
     """Return the cotangents of the nodes below `root`; None for a node that every path to is cut.
 
     Those of leaves and targets are kept, with `retain` those of all. With `targets` only the paths to them are walked,
     and none beyond them. `visit` is called with each node, newest first, before it is asked for its contributions;
-    `leaves` is given the leaves.
+    `leaves` is given the leaves. With `bare` a cotangent may be the block alone of a tensor that lies as the node's
+    value does (see `node.whole`): that is one object less to make, and for Python's collector to visit.
     """
     ends = set(targets)
     inside = towards(root, ends) if ends else None
     cotangents: dict[Node, Any] = {root: seed}
     made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
     anomalies = modes.anomaly
+    block = type(seed.buffer) if bare and type(seed) is Tensor else None
     ahead = Newest()
     node = root if inside is None or root in inside else None
     while node is not None:
@@ -125,16 +127,21 @@ def pull_back(
             continue
         if not retain:
             cotangents[node] = None
-        by_row = type(rule) is RowVJP and type(g) is Tensor and not create_graph and not anomalies
+        by_row = type(rule) is RowVJP and (type(g) is Tensor or type(g) is block) and not create_graph and not anomalies
         if by_row and rule.lone is not None:  # most nodes
             parent = node.b if rule.lone else node.a
             if parent not in cotangents and inside is None:
-                cotangents[parent] = rule.pull(g, (g.buffer, node.x, node.y, node.buffer))[0]
+                layout, buffer = (g.layout, g.buffer) if type(g) is Tensor else (node.layout, g)
+                wanted = parent.layout if type(parent.buffer) is block else None
+                cotangents[parent] = rule.pull_one(layout, (buffer, node.x, node.y, node.buffer), node.home, wanted)
                 node = ahead.then(parent)
                 continue
+        g = whole(node, g)
         parents = parents_of(node)
         for parent in parents:
-            if parent not in cotangents:
+            if parent in cotangents:
+                cotangents[parent] = whole(parent, cotangents[parent])
+            else:
                 cotangents[parent] = None
                 if inside is None or parent in inside:
                     ahead.push(parent)
@@ -236,7 +243,7 @@ def commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
         for node in leaves:
             if node.grad is not None and grads[node] is not None:
-                grads[node] = node.grad + grads[node]
+                grads[node] = node.grad + whole(node, grads[node])
         try:
             _store(grads, number)
         except BaseException:  # an interrupt on the way: half of them stored would be worse than late
@@ -247,10 +254,10 @@ def commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
 def _store(grads: dict[Node, Any], number: int) -> None:
     for node, g in grads.items():
         if g is not None:
-            node.grad = g
+            node.cotangent = g
             node.pass_id = number
         elif node.rule is not None:  # this pass kept or sent nothing: one of an earlier pass must not stay
-            node.grad = None
+            node.cotangent = None
             node.pass_id = 0
 
 

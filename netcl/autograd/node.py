@@ -63,11 +63,27 @@ def _set_value(node: Node, value: Any) -> None:
 
 
 def _lay(node: Node, value: Any) -> None:
+    _get_grad(node)  # which may lie as the value did
     node.made = value
     if type(value) is Tensor:
         node.layout, node.buffer, node.home = value.layout, value.buffer, value.device
     else:  # of another transform
         node.layout = node.buffer = node.home = None
+
+
+def whole(node: Node, g: Any) -> Any:
+    """Return a cotangent that may be a bare block, of the same kind as the value's, and then lies as the value does."""
+    bare = type(g) is type(node.buffer) and g is not None
+    return Tensor(node.layout, g, node.home) if bare else g
+
+
+def _get_grad(node: Node) -> Any:
+    g = node.cotangent = whole(node, node.cotangent)
+    return g
+
+
+def _set_grad(node: Node, grad: Any) -> None:
+    node.cotangent = grad
 
 
 def _more(node: Node) -> More:
@@ -141,6 +157,7 @@ def _rare(field: str) -> Any:
 
 
 _value: Any = property(_get_value, _set_value)
+_grad: Any = property(_get_grad, _set_grad)
 _grad_fn: Any = property(_get_grad_fn, _set_grad_fn)
 _parents = _own("parents", _get_parents)
 _operands = _own("operands", _get_operands)
@@ -162,20 +179,21 @@ class Node(Wrapped):
     """
 
     # Each object of a node's own is one more for the collector to visit, in every pass that it makes over a graph. So
-    # the node of an elementwise op has only a buffer, with its `layout` and device (`home`). Its operands are `a` and
-    # `b` (None if it has one alone), their buffers or numbers `x` and `y`, and its `rule` is the RowVJP that all nodes
-    # of the same op and layouts share. The fields that are properties are then worked out when they are asked for;
-    # `made` is the value, once it was. For every other node `rule` is the grad_fn, and `more` has the parents, the
-    # operands, and what else such a node shares with others. A slot less is also less to visit.
+    # the node of an elementwise op has only a buffer, with its `layout` and device (`home`), and mostly its gradient is
+    # only a buffer as well, in `cotangent`. Its operands are `a` and `b` (None if it has one alone), their buffers or
+    # numbers `x` and `y`, and its `rule` is the RowVJP that all nodes of the same op and layouts share. The fields that
+    # are properties are then worked out when they are asked for; `made` is the value, once it was. For every other node
+    # `rule` is the grad_fn, and `more` has the parents, the operands, and what else such a node shares with others. A
+    # slot less is also less to visit.
     __slots__ = (
-        "a", "b", "buffer", "grad", "home", "index", "layout", "level", "made", "more", "pass_id", "requires_grad",
-        "rule", "scope", "site", "x", "y",
+        "a", "b", "buffer", "cotangent", "home", "index", "layout", "level", "made", "more", "pass_id",
+        "requires_grad", "rule", "scope", "site", "x", "y",
     )  # fmt: skip
 
     value: Tensor = _value
     grad_fn: GradFn | None = _grad_fn
     parents: list[Node] = _parents
-    grad: Tensor | None
+    grad: Tensor | None = _grad
     requires_grad: bool
     op_name: str | None = _op_name
     creation_trace: list[str] | None = _creation_trace
@@ -195,12 +213,13 @@ class Node(Wrapped):
         attrs: dict[str, Any] | None = None, site: Site | None = None, scope: Scope | None = None,
         index: int | None = None, pass_id: int = 0, level: int = 0,
     ) -> None:  # fmt: skip
+        self.buffer: Any = None
+        self.cotangent: Any = grad
         _lay(self, value)
         self.rule: Any = grad_fn
         self.more: More | None = None
         if parents or operands or op_name or attrs is not None or creation_trace or name:
             self.more = More(parents or [], operands, op_name, attrs, creation_trace, name)
-        self.grad = grad
         self.requires_grad = requires_grad
         self.site = site
         self.scope = scope
@@ -225,11 +244,12 @@ class Node(Wrapped):
     def move(self, layout: Layout, buffer: Block) -> None:
         """Give a leaf another value, which lies so in a block of its own device: what optimisers do to many."""
         node: Any = self
+        _get_grad(node)
         node.made, node.layout, node.buffer = None, layout, buffer
 
     def zero_grad(self) -> None:
         """Forget the gradient: the next backward starts from nothing."""
-        self.grad = None
+        self.cotangent = None
         self.pass_id = 0
 
     if TYPE_CHECKING:  # attached with the operators, since a tape is made of nodes

@@ -80,16 +80,10 @@ class RowVJP:
         """
         shortest = self.shortest.get(g.layout)
         if shortest is not None:
-            launch, layout, i, j = shortest
+            launch, _, count, _ = shortest
             if launch is None:
-                return [g] * i
-            device = g.device
-            buffer = device.pool.take(layout.room)
-            if j is None:
-                device.start(launch, (0, buffer, 1, given[i]))
-            else:
-                device.start(launch, (0, buffer, 1, given[i], 2, given[j]))
-            return [Tensor(layout, buffer, device)]
+                return [g] * count
+            return [self.pull_one(g.layout, given, g.device, None)]
         steps = self.plans.get(g.layout)
         if steps is None:
             if len(self.plans) >= _PLANS_KEPT:
@@ -108,6 +102,25 @@ class RowVJP:
         for step in steps:
             step.run(given, results, g.device)
         return results
+
+    def pull_one(self, g: Layout, given: Sequence[Any], device: Device, wanted: Layout | None) -> Any:
+        """Return what `pull` does for a single operand: a bare block, without its Tensor, if it lies as is wanted.
+
+        `g` is the layout of the cotangent, whose buffer is the first that is given.
+        """
+        shortest = self.shortest.get(g)
+        if shortest is None:
+            return self.pull(Tensor(g, given[0], device), given)[0]
+        launch, layout, i, j = shortest
+        if launch is None:
+            block = given[0]
+        else:
+            block = device.pool.take(layout.room)
+            if j is None:
+                device.start(launch, (0, block, 1, given[i]))
+            else:
+                device.start(launch, (0, block, 1, given[i], 2, given[j]))
+        return block if layout is wanted else Tensor(layout, block, device)
 
     def add(self, g: Tensor, given: Sequence[Any], totals: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return what `pull` does, added to the totals that some have, in one launch. None where that takes more.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
+from netcl.autograd.engine import pull_back
 from netcl.device import Device
 from netcl.errors import ArgumentError, DTypeError, GraphError
 
@@ -202,6 +204,56 @@ def test_a_value_that_is_no_tensor_is_refused(value: Any, said: str) -> None:
     with pytest.raises(DTypeError, match=f"value of a node is a Tensor, not {said}"):
         x.value = value() if callable(value) else value
     assert host(x * 3.0) == [3, 6]
+
+
+def test_a_gradient_stays_what_it_was_whatever_value_its_node_is_given(on_device: Device) -> None:
+    w, other = ag.tensor(X), ag.tensor(np.ones((4, 1), np.float32))
+    for give in (lambda node: setattr(node, "value", other), lambda node: node.move(other.layout, other.buffer)):
+        x = leaf(X + 1)
+        y = x * 2.0
+        z = y / w.reshape(2, 3).exp()
+        (z * w).sum().backward()
+        give(x)
+        y.value = other
+        assert x.grad is x.grad and y.grad is y.grad
+        np.testing.assert_allclose(y.grad.to_host(), X / np.exp(X), rtol=1e-6)
+        np.testing.assert_allclose(x.grad.to_host(), 2 * X / np.exp(X), rtol=1e-6)
+        assert x.shape == y.shape == (4, 1)
+
+
+def test_copies_with_the_same_index_take_part_in_one_graph() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 3.0
+    a, b = dataclasses.replace(y), dataclasses.replace(y)
+    assert y.index == a.index == b.index
+    (y + a * 10.0 + b * 100.0).sum().backward()
+    assert host(x.grad) == [333, 333]
+    assert host(a.grad) == [10, 10] and host(b.grad) == [100, 100]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pass_goes_from_the_newest_node_to_the_oldest(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = [leaf([float(i)]) for i in range(4)]
+    for _ in range(60):
+        a, b = rng.choice(nodes), rng.choice(nodes[-6:])
+        nodes.append(rng.choice([a + b, a * 0.5, -b, ag.stack([a, b]).sum(0)]))
+    root = nodes[-1] + nodes[-2]
+    order = ag.build_topo(root)
+    assert [node.index for node in order] == sorted(node.index for node in order)
+    went: list[Any] = []
+    pull_back(root, ag.tensor([1.0]), visit=went.append)
+    assert went == order[::-1]
+    end: Any = rng.choice(order[: len(order) // 2])
+    went.clear()
+    found = pull_back(root, ag.tensor([1.0]), visit=went.append, targets=[end])
+    leads = {end}
+    for node in order:
+        if leads & {*node.parents}:
+            leads.add(node)
+    assert went == [node for node in order[::-1] if node in leads]
+    root.backward()
+    np.testing.assert_allclose(found[end].to_host(), end.grad.to_host(), rtol=1e-6)
 
 
 def test_what_is_done_to_one_node_is_not_done_to_others() -> None:
