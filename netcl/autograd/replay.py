@@ -265,7 +265,8 @@ class _Replayer:
         conditions = [(x, x.requires_grad, x.layout if x in set(mine) else None) for x in nodes]
         conditions.sort(key=lambda each: each[2] is None)
         layouts = [x.layout for x in tensors]
-        looks = [(bound.index(slot), *rest) for slot, *rest in capture.looks if slot in bound[: len(tensor_arguments)]]
+        given = bound[: len(tensor_arguments)]
+        looks = [(given.index(i), layout, look) for i, layout, look in capture.looks if i in given]
         return result, _Noted(playback, capture.device, conditions, reached, layouts, leaves, single, looks)
 
     def _run(
