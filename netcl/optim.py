@@ -73,26 +73,35 @@ class Optimizer:
             parameter.zero_grad()
 
     def step(self) -> None:
-        """Give every parameter that has a gradient its next value."""
+        """Give every parameter that has a gradient its next value.
+
+        Raises: DTypeError for a gradient that is no tensor, DeviceError for one on another device; no value is changed
+        """
         lr, counts = self.lr, self.counts
-        self.steps += 1
         # Those go together that are small, in the same step of theirs, and on one device. Of a large one the old value
         # and state are let go before the next is begun.
-        alike: dict[Any, list[int]] = {}
+        alike: dict[Any, list[tuple[int, Node, Tensor]]] = {}
         for i, parameter in enumerate(self.parameters):
-            if parameter.grad is not None:
-                t = counts[i] = counts[i] + 1
-                key = t, parameter.home, -1 if parameter.layout.size < SMALL else i
-                if key in alike:
-                    alike[key].append(i)
-                else:
-                    alike[key] = [i]
-        for (t, device, large), places in alike.items():
+            g: Any = parameter.grad
+            if g is None:
+                continue
+            device = parameter.home
+            if type(g) is not Tensor:
+                g = _detached(g)
+            if g.device is not device:
+                one_device(type(self).__name__, (parameter.value, g))
+            key = counts[i] + 1, device, -1 if parameter.layout.size < SMALL else i
+            if key in alike:
+                alike[key].append((i, parameter, g))
+            else:
+                alike[key] = [(i, parameter, g)]
+        self.steps += 1
+        for (t, device, large), members in alike.items():
             if large < 0 or not self.rule():
-                self._advance(places, device, lr, t)
+                self._advance(members, device, lr, t)
             else:
                 with device.lock:  # from finding what may be written over until that is enqueued
-                    self._advance(places, device, lr, t, self._unseen(large))
+                    self._advance(members, device, lr, t, self._unseen(large))
 
     def _unseen(self, place: int) -> list[Block | None] | None:
         """Return the blocks of a parameter and of its states where the next ones may be written; None for the others.
@@ -115,22 +124,17 @@ class Optimizer:
         return [block if ok and fits else None for block, ok, fits in zip(blocks, free, fitting, strict=True)]
 
     def _advance(
-        self, places: Sequence[int], device: Device, lr: float, t: int, into: Sequence[Block | None] | None = None
-    ) -> None:
+        self, members: Sequence[tuple[int, Node, Tensor]], device: Device, lr: float, t: int,
+        into: Sequence[Block | None] | None = None,
+    ) -> None:  # fmt: skip
         """Move parameters of one device that are all in their step `t`; a single one perhaps into given blocks."""
-        parameters = [self.parameters[i] for i in places]
-        grads: list[Any] = []
-        for p in parameters:
-            g: Any = p.grad
-            if type(g) is not Tensor:
-                g = _detached(g)
-            if g.device is not device:
-                one_device(type(self).__name__, (p.value, g))
-            grads.append(g)
+        places, parameters, grads = zip(*members, strict=True)
+        for i in places:
+            self.counts[i] = t
         states = [self.state[i] for i in places] if self.state_names else []
         rule = self.rule()
         if not rule:
-            for p, g, i in zip(parameters, grads, places, strict=True):
+            for i, p, g in members:
                 p.value = self.update(p.value, g, self.state[i], lr, t)
             return
         formula, used = _formula(tuple(rule.items()), ("x", "g", *self.state_names))

@@ -242,7 +242,7 @@ def commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
     with _leaves:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
         for node in leaves:
-            if node.grad is not None and grads[node] is not None:
+            if node.cotangent is not None and grads[node] is not None:
                 grads[node] = node.grad + whole(node, grads[node])
         try:
             _store(grads, number)

@@ -244,7 +244,8 @@ class Node(Wrapped):
     def move(self, layout: Layout, buffer: Block) -> None:
         """Give a leaf another value, which lies so in a block of its own device: what optimisers do to many."""
         node: Any = self
-        _get_grad(node)
+        if layout is not node.layout:
+            _get_grad(node)  # which may lie as the value did
         node.made, node.layout, node.buffer = None, layout, buffer
 
     def zero_grad(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import netcl as nc
 from netcl import autograd as ag
 from netcl import optim
 from netcl.device import Device
@@ -156,6 +157,22 @@ def test_a_gradient_that_is_no_tensor_is_refused(device: Device) -> None:
     with pytest.raises(DTypeError, match=r"gradient of a parameter is a Tensor, not ndarray: ag.tensor"):
         optim.SGD([parameter], lr=0.5).step()
     assert parameter.to_host().tolist() == [1, 2]
+
+
+def test_a_step_that_is_refused_moves_nothing(device: Device) -> None:
+    parameters: list[Any] = [ag.tensor(np.ones(n, np.float32), requires_grad=True, device=device) for n in (2, 5000, 3)]
+    optimizer = optim.SGD(parameters, lr=0.5, momentum=0.9)
+    for parameter in parameters:
+        parameter.grad = nc.ones(parameter.shape, device=device)
+    parameters[2].grad = [1.0, 1.0, 1.0]
+    with pytest.raises(DTypeError, match="not list"):
+        optimizer.step()
+    assert optimizer.steps == 0 and optimizer.counts == [0, 0, 0]
+    assert all((each.to_host() == 1).all() for each in parameters)
+    parameters[2].grad = nc.ones(3, device=device)
+    optimizer.step()
+    assert optimizer.steps == 1 and optimizer.counts == [1, 1, 1]
+    assert all((each.to_host() == 0.5).all() for each in parameters)
 
 
 @pytest.mark.parametrize("states", [0, 9, 40])
