@@ -73,12 +73,14 @@ class Shelf:
         """Return a block where `free` has none: one that nobody holds any more, or a fresh one."""
         with self.lock:
             size = self._sizes[nbytes]
-            if not self._searching and size.worth_a_search():
+            # Another thread may have found some while this one waited for the lock. To search again now, when all are
+            # known, would tell nothing of how many are held.
+            if not size.free and not self._searching and size.worth_a_search():
                 self._search(size)
-                try:
-                    return size.free.pop()
-                except IndexError:  # there is none, or another thread was first
-                    pass
+            try:
+                return size.free.pop()
+            except IndexError:  # there is none, or another thread was first
+                pass
             block = self._make(nbytes)
             size.every.append(block)
             size.made += 1

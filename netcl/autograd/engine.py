@@ -89,8 +89,8 @@ class Tape:
         """Let the graph go: the nodes keep their values and gradients, and backward through them raises."""
         for node in [*self.nodes, *(node for root in self._roots for node in build_topo(root))]:
             if node.rule is not None:
-                node.more = More([], (), node.op_name, None, node.creation_trace, node.name)
-                node.rule = released
+                # The rule first: should an interrupt come between, backward must not pass by parents that are gone.
+                node.rule, node.more = released, More([], (), node.op_name, None, node.creation_trace, node.name)
                 node.a = node.b = node.x = node.y = None
         self.nodes = []
         self._last = None
@@ -132,7 +132,7 @@ def pull_back(
             parent = node.b if rule.lone else node.a
             if parent not in cotangents and inside is None:
                 layout, buffer = (g.layout, g.buffer) if type(g) is Tensor else (node.layout, g)
-                wanted = parent.layout if type(parent.buffer) is block else None
+                wanted = parent.layout if parent.home is node.home and type(parent.buffer) is block else None
                 cotangents[parent] = rule.pull_one(layout, (buffer, node.x, node.y, node.buffer), node.home, wanted)
                 node = ahead.then(parent)
                 continue

@@ -37,23 +37,26 @@ class Newest:
     So a backward pass needs no order of the whole graph beforehand: when a node comes, all that was made from it came.
     """
 
-    __slots__ = ("_keys", "_nodes")
+    __slots__ = ("_copies", "_keys", "_nodes")
 
     def __init__(self) -> None:
-        self._keys: list[float] = []  # a heap of what is the less, the newer
-        self._nodes: dict[float, Node] = {}
+        self._keys: list[int] = []  # a heap of what is the less, the newer
+        self._nodes: dict[int, Node] = {}
+        self._copies: dict[int, list[Node]] = {}  # which have the index of one that waits, whose key they share
 
     def push(self, node: Node) -> None:
         """Let a node wait that has not waited before."""
-        key: float = -node.index
-        step = 0.5
-        while self._nodes.setdefault(key, node) is not node:  # a copy has the index of what it was made of
-            key, step = key + step, step / 2
+        key = -node.index
+        if self._nodes.setdefault(key, node) is not node:
+            self._copies.setdefault(key, []).append(node)
         heappush(self._keys, key)
 
     def pop(self) -> Node | None:
         """Return the newest of those that wait, or None."""
-        return self._nodes.pop(heappop(self._keys)) if self._keys else None
+        if not self._keys:
+            return None
+        key = heappop(self._keys)
+        return self._nodes.pop(key) if key in self._nodes else self._copies[key].pop()
 
     def then(self, node: Node) -> Node | None:
         """Let a node wait, and return the newest: nearly always the node itself."""

@@ -231,6 +231,26 @@ def test_copies_with_the_same_index_take_part_in_one_graph() -> None:
     assert host(a.grad) == [10, 10] and host(b.grad) == [100, 100]
 
 
+def test_a_thousand_copies_of_one_node_take_part_in_one_graph() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 3.0
+    copies: list[Any] = [dataclasses.replace(y) for _ in range(1000)]
+    ag.stack(copies).sum().backward()
+    assert host(x.grad) == [3000, 3000]
+    assert all(host(each.grad) == [1, 1] for each in copies)
+
+
+def test_a_gradient_lies_on_the_device_of_its_pass_wherever_the_value_went(on_device: Device) -> None:
+    elsewhere = Device(on_device.cl_devices, on_device.index + 100)
+    for _ in range(3):  # the first pass works out how the next go
+        x = leaf([0.0, 2.0])
+        y = -ag.sin(x)
+        x.value = nc.zeros(2, device=elsewhere)
+        y.backward(ag.tensor([1.0, 0.0]))
+        assert x.grad.device is on_device and x.device is elsewhere
+        assert host(x.grad) == [-1, 0]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_pass_goes_from_the_newest_node_to_the_oldest(seed: int) -> None:
     rng = random.Random(seed)

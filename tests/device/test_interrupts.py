@@ -20,6 +20,7 @@ from netcl import covers
 from netcl.autograd import engine
 from netcl.commands import recorded
 from netcl.device import Device
+from netcl.errors import GraphError
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -197,6 +198,41 @@ def test_gradients_are_all_stored_if_the_interrupt_comes_while_they_are(on_devic
         sys.settrace(before)
     assert [leaf.grad.to_host().tolist() for leaf in leaves] == [(4 * X).tolist()] * 4
     assert len({leaf.pass_id for leaf in leaves}) == 1
+
+
+@pytest.mark.parametrize("place", range(1, 8))
+def test_a_graph_that_is_half_released_gives_no_half_a_gradient(place: int) -> None:
+    x = ag.tensor(X, requires_grad=True)
+    with ag.Tape() as tape:
+        loss = x.sum()
+    passed = 0
+
+    def lines(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal passed
+        if frame.f_code is not ag.Tape.release.__code__:
+            return None
+        passed += event == "line"
+        if passed == place:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return lines
+
+    before = sys.gettrace()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            sys.settrace(lines)
+            tape.release()
+    finally:
+        sys.settrace(before)
+    try:
+        loss.backward()
+    except GraphError:
+        assert x.grad is None
+    else:
+        assert np.allclose(x.grad.to_host(), 1)  # type: ignore[union-attr]
+    tape.release()
+    with pytest.raises(GraphError, match="released"):
+        loss.backward()
 
 
 def test_no_method_stays_covered_if_the_interrupt_comes_as_it_is(

@@ -113,6 +113,21 @@ def test_threads_never_get_the_same_block() -> None:
     assert not wrong and counted.made <= 2 * 4 * 41 + 64
 
 
+def test_who_waited_while_another_searched_takes_what_that_found() -> None:
+    counted = Counted()
+    for _ in range(20):
+        graph = [counted.take() for _ in range(1000)]
+        del graph
+        made = counted.made
+        first = counted.take()  # which searches
+        for _ in range(3):  # as threads do that found none before, and waited for the lock
+            counted.shelf.find(SIZE)
+        graph = [counted.take() for _ in range(900)]
+        assert counted.made == made and first not in graph
+        del graph, first
+    assert counted.made <= 2000
+
+
 @contextmanager
 def eager_collector() -> Iterator[None]:
     before = gc.get_threshold()
