@@ -97,7 +97,7 @@ class Pool:
             block = self._take_large(nbytes)
             if block is None:
                 gc.collect()  # gradients that have graphs are in cycles with them
-                self._give_back(self._large)
+                self.free_held()
                 block = self._take_large(nbytes)
             if block is not None:
                 return block
@@ -141,8 +141,7 @@ class Pool:
 
         PoCL looks for each block of shared memory that is freed in a list of all: 10⁵ take minutes.
         """
-        if self._shelf.idle()[1] <= _FEW:
-            self._shelf.clear()
+        self._shelf.clear()
         self._give_back(self._large)
         if self._small is not None and self._small.held_blocks <= _FEW:
             self._give_back(self._small)

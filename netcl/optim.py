@@ -75,7 +75,8 @@ class Optimizer:
     def step(self) -> None:
         """Give every parameter that has a gradient its next value.
 
-        Raises: DTypeError for a gradient that is no tensor, DeviceError for one on another device; no value is changed
+        Raises: DTypeError for a gradient that is no tensor, ShapeError for one of another shape, DeviceError for one on
+                another device; no value is changed
         """
         lr, counts = self.lr, self.counts
         # Those go together that are small, in the same step of theirs, and on one device. Of a large one the old value
@@ -90,6 +91,8 @@ class Optimizer:
                 g = _detached(g)
             if g.device is not device:
                 one_device(type(self).__name__, (parameter.value, g))
+            if g.layout.shape != parameter.layout.shape:
+                raise ShapeError(f"a gradient has shape {g.shape}, its parameter {parameter.shape}")
             key = counts[i] + 1, device, -1 if parameter.layout.size < SMALL else i
             if key in alike:
                 alike[key].append((i, parameter, g))

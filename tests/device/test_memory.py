@@ -17,6 +17,7 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
+from netcl import memory
 from netcl.device import Device
 from netcl.memory import MemoryStats, address
 
@@ -189,6 +190,43 @@ def test_small_blocks_are_given_back_unless_there_are_thousands(on_device: Devic
             fresh.pool.free_held()
             assert fresh.pool.stats().held_blocks >= 5000
     fresh.finish()
+
+
+@pytest.fixture
+def with_buffers(on_device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    """A device of its own whose blocks are OpenCL buffers, as a GPU's are."""
+    monkeypatch.setattr(memory, "_shared", lambda queue: None)
+    fresh = Device(on_device.cl_devices, on_device.index)
+    with nc.use_device(fresh):
+        yield fresh
+    fresh.finish()
+
+
+def test_small_buffers_are_given_back_however_many_there_are(with_buffers: Device) -> None:
+    many = [nc.ones(1) for _ in range(5000)]
+    assert not isinstance(many[0].buffer, cl.SVMPointer)
+    del many
+    assert with_buffers.pool.stats().held_blocks == 5000
+    with_buffers.pool.free_held()
+    assert with_buffers.pool.stats() == MemoryStats(0, 0, 0, 0)
+
+
+def test_where_memory_is_short_small_buffers_are_let_go_too(
+    with_buffers: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, kept = with_buffers.pool, []
+    take: Any = pool._take_large
+
+    def short(nbytes: int) -> Any:
+        kept.append(pool.stats().held_blocks)
+        return take(nbytes) if kept[-1] == 0 else None
+
+    many = [nc.ones(1) for _ in range(100)]
+    monkeypatch.setattr(pool, "_take_large", short)
+    del many
+    large = nc.ones(1000)
+    assert kept == [100, 0]
+    assert (large.to_host() == 1).all()
 
 
 FREED_AT_ONCE = """

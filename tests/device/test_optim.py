@@ -159,13 +159,21 @@ def test_a_gradient_that_is_no_tensor_is_refused(device: Device) -> None:
     assert parameter.to_host().tolist() == [1, 2]
 
 
-def test_a_step_that_is_refused_moves_nothing(device: Device) -> None:
+@pytest.mark.parametrize(
+    "error, said, wrong",
+    [
+        (DTypeError, "not list", lambda device: [1.0, 1.0, 1.0]),
+        (ShapeError, r"shape \(5,\), its parameter \(3,\)", lambda device: nc.ones(5, device=device)),
+        (ShapeError, r"shape \(1,\), its parameter \(3,\)", lambda device: nc.ones(1, device=device)),
+    ],
+)
+def test_a_step_that_is_refused_moves_nothing(device: Device, error: Any, said: str, wrong: Any) -> None:
     parameters: list[Any] = [ag.tensor(np.ones(n, np.float32), requires_grad=True, device=device) for n in (2, 5000, 3)]
     optimizer = optim.SGD(parameters, lr=0.5, momentum=0.9)
     for parameter in parameters:
         parameter.grad = nc.ones(parameter.shape, device=device)
-    parameters[2].grad = [1.0, 1.0, 1.0]
-    with pytest.raises(DTypeError, match="not list"):
+    parameters[2].grad = wrong(device)
+    with pytest.raises(error, match=said):
         optimizer.step()
     assert optimizer.steps == 0 and optimizer.counts == [0, 0, 0]
     assert all((each.to_host() == 1).all() for each in parameters)
