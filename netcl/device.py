@@ -282,7 +282,7 @@ class Device:
         kernel: Any = self._make_kernel(launch.program, launch.name, launch.arg_types, large)
         first = len(launch.arg_types) - len(launch.statics)
         for place, number in enumerate(launch.statics, first):
-            kernel.set_arg(place, np.int64(number))
+            kernel.set_arg(place, number if isinstance(number, np.ndarray) else np.int64(number))
         if launch.preset is not None:
             kernel.set_args(*launch.preset)
         if launch.grid is not None:

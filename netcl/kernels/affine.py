@@ -6,6 +6,7 @@ Three launches, for the cotangents of a, b and c, take longer to start than a sm
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -54,19 +55,21 @@ def affine_vjp(device: Device, g: Layout, a: Layout, b: Layout, wanted: tuple[in
         return None
     parts: list[Part] = []
     outs: list[Layout] = []
-    order: list[int] = []
-    for place, i in enumerate(wanted, 3):
+    buffers: list[tuple[str, ...]] = []
+    for i in wanted:
         if i == 0:
             parts.append(_product(device, g, transpose(b, (1, 0))))
-            order += place, 0, 2
+            buffers.append((f"out{i}", "g", "b"))
         elif i == 1:
             parts.append(_product(device, transpose(a, (1, 0)), g))
-            order += place, 1, 0
+            buffers.append((f"out{i}", "a", "g"))
         else:
             parts.append(_sums(device, g))
-            order += place, 0
+            buffers.append((f"out{i}", "g"))
         outs.append(contiguous((a.shape, b.shape, (m,))[i], dtype))
-    return AffineVJP(together(dtype, parts), outs, itemgetter(*order))
+    given = ["g", "a", "b", *(f"out{i}" for i in wanted)]
+    pick = itemgetter(*[given.index(name) for name in dict.fromkeys(chain(*buffers))])
+    return AffineVJP(together(dtype, parts, buffers), outs, pick)
 
 
 def _product(device: Device, a: Layout, b: Layout) -> Part:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
 
 from netcl.device import Device
-from netcl.kernels.source import coordinates, ctype, dot, preamble
+from netcl.kernels.source import coordinates, ctype, dot, packed, preamble
 from netcl.kernels.tile_sizes import item_tile
 from netcl.launch import Launch
 
@@ -94,18 +94,22 @@ def contract(device: Device, contraction: Contraction, band: int) -> Launch:
     part = prepare(device, contraction, band)
     source = _source(contraction.dtype, part.buffers, part.numbers, part.body)
     arg_types = (None,) * len(part.buffers)
-    return Launch(source, "contract", arg_types, part.statics, math.prod(part.grid), part.work, grid=part.grid)
+    size = math.prod(part.grid)
+    return Launch(source, "contract", arg_types, part.statics, size, part.work, grid=part.grid, packed=True)
 
 
-def together(dtype: np.dtype, parts: Sequence[Part]) -> Launch:
-    """Prepare a launch that runs several parts which do not need each other; its buffers are theirs, in their order."""
+def together(dtype: np.dtype, parts: Sequence[Part], buffers: Sequence[tuple[str, ...]]) -> Launch:
+    """Prepare a launch that runs several parts which do not need each other.
+
+    `buffers` names those of each part; the launch takes each once, in the order in which they first stand there.
+    """
     ends = tuple(accumulate(math.prod(part.grid) for part in parts))
     grids = tuple(length for part in parts for length in part.grid[:2])
     statics = (*ends, *grids, *(number for part in parts for number in part.statics))
-    source = _source_together(dtype, tuple((part.buffers, part.numbers, part.body) for part in parts))
-    arg_types = (None,) * sum(len(part.buffers) for part in parts)
+    source = _source_together(dtype, tuple((part.buffers, part.numbers, part.body) for part in parts), tuple(buffers))
+    arg_types = (None,) * len(dict.fromkeys(chain(*buffers)))
     work = sum(part.work for part in parts)
-    return Launch(source, "together", arg_types, statics, ends[-1], work, grid=ends[-1:])
+    return Launch(source, "together", arg_types, statics, ends[-1], work, grid=ends[-1:], packed=True)
 
 
 def prepare(device: Device, contraction: Contraction, band: int) -> Part:
@@ -137,9 +141,12 @@ def prepare(device: Device, contraction: Contraction, band: int) -> Part:
 
 @lru_cache(maxsize=64)
 def _source(dtype: np.dtype, buffers: tuple[str, ...], numbers: tuple[str, ...], body: str) -> str:
+    struct, parameter, variables = packed(numbers)
     return f"""{preamble([dtype], contract=True)}
-__kernel void contract({_parameters(dtype, buffers, numbers)})
+{struct}
+__kernel void contract({", ".join([*_buffers(dtype, buffers), parameter])})
 {{
+    {variables}
     const long gx = get_global_id(0), gy = get_global_id(1), gz = get_global_id(2), deep = get_global_size(0);
     {body}
 }}
@@ -147,42 +154,42 @@ __kernel void contract({_parameters(dtype, buffers, numbers)})
 
 
 @lru_cache(maxsize=64)
-def _source_together(dtype: np.dtype, parts: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...]) -> str:
-    own = [
-        (tuple(f"{name}_{i}" for name in buffers), tuple(f"{name}_{i}" for name in numbers))
-        for i, (buffers, numbers, _) in enumerate(parts)
-    ]
+def _source_together(
+    dtype: np.dtype, parts: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...], buffers: tuple[tuple[str, ...], ...]
+) -> str:  # fmt: skip
+    own = [tuple(f"{name}_{i}" for name in numbers) for i, (_, numbers, _) in enumerate(parts)]
     functions = "".join(
         f"""
-void part{i}(const long gx, const long gy, const long gz, const long deep, {_parameters(dtype, buffers, numbers)})
+void part{i}(const long gx, const long gy, const long gz, const long deep,
+           {", ".join([*_buffers(dtype, names), *(f"const long {name}" for name in numbers)])})
 {{
     {body}
 }}
 """
-        for i, (buffers, numbers, body) in enumerate(parts)
+        for i, (names, numbers, body) in enumerate(parts)
     )
     calls = " else ".join(
         f"if (i < end{i}) {{ const long at = i - {f'end{i - 1}' if i else '0'}; part{i}(at % deep{i}, "
-        f"at / deep{i} % broad{i}, at / deep{i} / broad{i}, deep{i}, {', '.join(buffers + numbers)}); }}"
-        for i, (buffers, numbers) in enumerate(own)
+        f"at / deep{i} % broad{i}, at / deep{i} / broad{i}, deep{i}, {', '.join(buffers[i] + numbers)}); }}"
+        for i, numbers in enumerate(own)
     )
     count = range(len(parts))
     grids = [*(f"end{i}" for i in count), *(f"{name}{i}" for i in count for name in ("deep", "broad"))]
-    named = (*grids, *(name for _, numbers in own for name in numbers))
+    struct, parameter, variables = packed([*grids, *chain(*own)])
     return f"""{preamble([dtype], contract=True)}{functions}
-__kernel void together({_parameters(dtype, tuple(name for buffers, _ in own for name in buffers), named)})
+{struct}
+__kernel void together({", ".join([*_buffers(dtype, tuple(dict.fromkeys(chain(*buffers)))), parameter])})
 {{
+    {variables}
     const long i = get_global_id(0);
     {calls}
 }}
 """
 
 
-def _parameters(dtype: np.dtype, buffers: tuple[str, ...], numbers: tuple[str, ...]) -> str:
-    """Declare what a kernel takes: buffers whose names begin with out are written."""
-    t = ctype(dtype)
-    declared = [f"__global {'' if name.startswith('out') else 'const '}{t}* {name}" for name in buffers]
-    return ", ".join([*declared, *(f"const long {name}" for name in numbers)])
+def _buffers(dtype: np.dtype, names: tuple[str, ...]) -> list[str]:
+    """Declare buffers: those whose names begin with out are written."""
+    return [f"__global {'' if name.startswith('out') else 'const '}{ctype(dtype)}* {name}" for name in names]
 
 
 def loose_vector(t: str, width: int) -> str:

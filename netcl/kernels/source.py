@@ -48,6 +48,16 @@ def ctype(dtype: np.dtype) -> str:
     return CTYPES[dtype]
 
 
+def packed(names: Sequence[str]) -> tuple[str, str, str]:
+    """Return the C that makes one struct of the integers a kernel takes: its type, its parameter, and their variables.
+
+    >>> packed(["n", "step"])[2]
+    'const long n = numbers.n, step = numbers.step;'
+    """
+    variables = ", ".join(f"{name} = numbers.{name}" for name in names)
+    return f"typedef struct {{ long {', '.join(names)}; }} Numbers;", "const Numbers numbers", f"const long {variables};"
+
+
 def coordinates(name: str, lengths: Sequence[str], *, multiplied: bool = False) -> str:
     """Return C statements that split the linear index `name` into `name0`, `name1` … over axes of these lengths.
 
