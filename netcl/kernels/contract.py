@@ -25,6 +25,7 @@ from netcl.launch import Launch
 
 _MULTIPLICATIONS_PER_ELEMENT = 64
 _INDENT = "\n        "
+_TURNED = 1 << 11  # elements of B that are copied
 _UNROLLED = 8  # the longest last axis of k, over windows, that is written out
 
 
@@ -112,8 +113,8 @@ def together(dtype: np.dtype, parts: Sequence[Part], buffers: Sequence[tuple[str
     return Launch(source, "together", arg_types, statics, ends[-1], work, grid=ends[-1:], packed=True)
 
 
-def prepare(device: Device, contraction: Contraction, band: int) -> Part:
-    """Choose the tile, and write what computes one."""
+def prepare(device: Device, contraction: Contraction, band: int, whole: bool = False) -> Part:
+    """Choose the tile, and write what computes one; if `whole`, all tiles below each other."""
     c = contraction
     height, vectors, width = tile_of(device, c.dtype, c.rows.length, c.columns)
     tall, broad = -(-c.rows.length // height), -(-c.columns // (vectors * width))
@@ -133,10 +134,11 @@ def prepare(device: Device, contraction: Contraction, band: int) -> Part:
     )  # fmt: skip
     numbers, body = _body(
         c.dtype, height, vectors, width, c.packed_a, c.panel_b is not None, len(c.batch), len(c.inner), unrolled,
-        c.biased, c.across_b != 1,
+        c.biased, c.across_b != 1, whole, whole and c.across_b != 1 and c.inner[0].length * vectors * width <= _TURNED,
     )  # fmt: skip
     buffers = ("out", "a", "b", "bias") if c.biased else ("out", "a", "b")
-    return Part(buffers, numbers, body, statics, (-(-tall // bands), broad, bands * count), c.work)
+    grid = (1, broad, count) if whole else (-(-tall // bands), broad, bands * count)
+    return Part(buffers, numbers, body, statics, grid, c.work)
 
 
 @lru_cache(maxsize=64)
@@ -160,7 +162,7 @@ def _source_together(
     own = [tuple(f"{name}_{i}" for name in numbers) for i, (_, numbers, _) in enumerate(parts)]
     functions = "".join(
         f"""
-void part{i}(const long gx, const long gy, const long gz, const long deep,
+__attribute__((always_inline)) void part{i}(const long gx, const long gy, const long gz, const long deep,
            {", ".join([*_buffers(dtype, names), *(f"const long {name}" for name in numbers)])})
 {{
     {body}
@@ -205,7 +207,7 @@ def vector_type(t: str, width: int) -> str:
 @lru_cache(maxsize=64)
 def _body(
     dtype: np.dtype, height: int, vectors: int, width: int, packed_a: bool, packed_b: bool, rank: int, depth: int,
-    unrolled: int, biased: bool, apart: bool,
+    unrolled: int, biased: bool, apart: bool, whole: bool, turned: bool,
 ) -> tuple[tuple[str, ...], str]:  # fmt: skip
     """Write what computes a tile; return the names of the numbers that it takes, too."""
     t, side, vector = ctype(dtype), vectors * width, vector_type(ctype(dtype), width)
@@ -219,11 +221,11 @@ def _body(
         *lengths[1:], *a_steps, *b_steps, *out_steps,
     ]  # fmt: skip
     zeros = " ".join(f"{vector} c{r}_{v} = 0;" for r in rows for v in across)
-    loaded = vector if packed_b else "loose"
+    loaded = f"const {vector}" if turned else f"__global const {vector if packed_b else 'loose'}"
     loads = " ".join(
         f"const {vector} b{v} = ({vector})({', '.join(f'right[{v * width + i} * bj]' for i in range(width))});"
-        if apart
-        else f"const {vector} b{v} = *(__global const {loaded}*)(right + {v * width});"
+        if apart and not turned
+        else f"const {vector} b{v} = *({loaded}*)(right + {v * width});"
         for v in across
     )
     # `c + a * b` contracts into one fused instruction; OpenCL's fma() would be a call. Every accumulator is a variable,
@@ -233,23 +235,31 @@ def _body(
         + " ".join(f"c{r}_{v} += x * b{v};" for v in across) + " }"
         for r in rows
     )  # fmt: skip
-    step = f"left += {height if packed_a else 'ak'}; right += {side if packed_b else 'bk'};"
+    step = f"left += {height if packed_a else 'ak'}; right += {side if packed_b or turned else 'bk'};"
     inmost = f"{loads}\n        {sums}\n        {step}"
+    place = "const long batch = gz / bands, down = gz % bands * deep + gx, over = gy;\n    if (down >= tall) return;"
+    copy = f"""{t} copied[{_TURNED}] __attribute__((aligned({_TURNED})));
+    for (long k = 0; k < n0; k++)
+        for (int i = 0; i < {side}; i++) copied[k * {side} + i] = first[k * bk + i * bj];"""
     return (
         tuple(names),
         f"""{loose_vector(t, width)}
-    const long batch = gz / bands, down = gz % bands * deep + gx, over = gy;
-    if (down >= tall) return;
-    const long row = min(down * {height}, rows - {height}), column = min(over * {side}, columns - {side});
+    {"const long batch = gz, over = gy;" if whole else place}
+    const long column = min(over * {side}, columns - {side});
     {coordinates("batch", lengths)}
+    __global const {t}* first = b + bo + {dot("batch", b_steps)} + {"over * panel" if packed_b else "column * bj"};
+    {copy if turned else ""}
+    {"for (long down = 0; down < tall; down++) {" if whole else ""}
+    const long row = min(down * {height}, rows - {height});
     __global const {t}* left = a + ao + {dot("batch", a_steps)} + {"down" if packed_a else "row"} * ai;
-    __global const {t}* right = b + bo + {dot("batch", b_steps)} + {"over * panel" if packed_b else "column * bj"};
+    {f"const {t}* right = copied" if turned else f"__global const {t}* right = first"};
     {zeros}
     {_loops(inmost, depth, unrolled)}
     {_bias(vector, rows, across, width) if biased else ""}
     __global {t}* to = out + {dot("batch", out_steps)} + row * oi + column;
     const long own_row = down * {height} - row, own_column = over * {side} - column;
-    {_stores(t, height, vectors, width)}""",
+    {_stores(t, height, vectors, width)}
+    {"}" if whole else ""}""",
     )
 
 
