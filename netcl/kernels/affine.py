@@ -78,7 +78,7 @@ def _product(device: Device, a: Layout, b: Layout) -> Part:
     rows_of_a, inner_axis = Axis(rows, down, 0, columns), Axis(inner, along_a, along_b)
     offsets = a.element_offset, b.element_offset
     step = across if columns > 1 else 1
-    return prepare(device, Contraction(a.dtype, (), rows_of_a, columns, (inner_axis,), offsets, across_b=step), _BAND, True)
+    return prepare(device, Contraction(a.dtype, (), rows_of_a, columns, (inner_axis,), offsets, across_b=step), _BAND)
 
 
 def _sums(device: Device, g: Layout) -> Part:

@@ -25,7 +25,9 @@ from netcl.launch import Launch
 
 _MULTIPLICATIONS_PER_ELEMENT = 64
 _INDENT = "\n        "
-_TURNED = 1 << 11  # elements of B that are copied
+_WHOLE = 1 << 11  # work up to which one item takes all tiles below each other: two cores would gain nothing by it
+_COPIED = 1 << 11  # elements of B that such an item copies first, where it would else read them one by one
+_ALIGNED = 128  # bytes of the largest vector
 _UNROLLED = 8  # the longest last axis of k, over windows, that is written out
 
 
@@ -64,6 +66,20 @@ class Contraction(NamedTuple):
         """About how many elements of an elementwise op take as long (see Device.crossover)."""
         lengths = (axis.length for axis in (*self.batch, self.rows, *self.inner))
         return math.prod(lengths) * self.columns // _MULTIPLICATIONS_PER_ELEMENT
+
+    @property
+    def whole(self) -> bool:
+        """Whether one work-item computes all tiles below each other."""
+        return self.work <= _WHOLE
+
+    def copies(self, side: int) -> bool:
+        """Say whether a work-item whose tiles are `side` wide copies what it needs of B first, in order."""
+        return self.across_b != 1 and len(self.inner) == 1 and copied(self.work, self.inner[0].length, side)
+
+
+def copied(work: int, inner: int, side: int) -> bool:
+    """Say whether B is copied first where a work-item would else read it one by one, for each tile anew."""
+    return work <= _WHOLE and inner * side <= _COPIED
 
 
 def tile_of(device: Device, dtype: np.dtype, rows: int, columns: int) -> tuple[int, int, int]:
@@ -113,8 +129,8 @@ def together(dtype: np.dtype, parts: Sequence[Part], buffers: Sequence[tuple[str
     return Launch(source, "together", arg_types, statics, ends[-1], work, grid=ends[-1:], packed=True)
 
 
-def prepare(device: Device, contraction: Contraction, band: int, whole: bool = False) -> Part:
-    """Choose the tile, and write what computes one; if `whole`, all tiles below each other."""
+def prepare(device: Device, contraction: Contraction, band: int) -> Part:
+    """Choose the tile, and write what computes one, or all below each other."""
     c = contraction
     height, vectors, width = tile_of(device, c.dtype, c.rows.length, c.columns)
     tall, broad = -(-c.rows.length // height), -(-c.columns // (vectors * width))
@@ -134,10 +150,10 @@ def prepare(device: Device, contraction: Contraction, band: int, whole: bool = F
     )  # fmt: skip
     numbers, body = _body(
         c.dtype, height, vectors, width, c.packed_a, c.panel_b is not None, len(c.batch), len(c.inner), unrolled,
-        c.biased, c.across_b != 1, whole, whole and c.across_b != 1 and c.inner[0].length * vectors * width <= _TURNED,
+        c.biased, c.across_b != 1, c.whole, c.copies(vectors * width),
     )  # fmt: skip
     buffers = ("out", "a", "b", "bias") if c.biased else ("out", "a", "b")
-    grid = (1, broad, count) if whole else (-(-tall // bands), broad, bands * count)
+    grid = (1, broad, count) if c.whole else (-(-tall // bands), broad, bands * count)
     return Part(buffers, numbers, body, statics, grid, c.work)
 
 
@@ -238,7 +254,7 @@ def _body(
     step = f"left += {height if packed_a else 'ak'}; right += {side if packed_b or turned else 'bk'};"
     inmost = f"{loads}\n        {sums}\n        {step}"
     place = "const long batch = gz / bands, down = gz % bands * deep + gx, over = gy;\n    if (down >= tall) return;"
-    copy = f"""{t} copied[{_TURNED}] __attribute__((aligned({_TURNED})));
+    copy = f"""{t} copied[{_COPIED}] __attribute__((aligned({_ALIGNED})));
     for (long k = 0; k < n0; k++)
         for (int i = 0; i < {side}; i++) copied[k * {side} + i] = first[k * bk + i * bj];"""
     return (

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from netcl.device import Device
-from netcl.kernels.contract import Axis, Contraction, contract, loose_vector, tile_of, vector_type
+from netcl.kernels.contract import Axis, Contraction, contract, copied, loose_vector, tile_of, vector_type
 from netcl.kernels.products import Factor, Plan, Product, batch_axes, batch_names, batch_values
 from netcl.kernels.source import coordinates, ctype, dot, preamble
 from netcl.kernels.tile_sizes import item_tile
@@ -44,7 +44,8 @@ def panelled(product: Product, device: Device, biased: bool = False) -> Plan:
     near_a = a.along == 1 or inner * abs(a.along) * itemsize <= _NEAR or columns <= _FEW_COLUMNS
     near_b = inner * abs(b.along) * itemsize <= _NEAR or tall <= _FEW_BANDS
     panel_a = None if a.dtype == dtype and near_a else height * inner
-    ordered = b.across == 1 or columns == 1 or tall * inner * columns <= _FEW_READINGS
+    readings = inner * columns * (1 if copied(product.work, inner, side) else tall)
+    ordered = b.across == 1 or columns == 1 or readings <= _FEW_READINGS
     panel_b = None if b.dtype == dtype and near_b and ordered else side * inner
     steps, sizes = [], []
     for factor, panel, panels in ((a, panel_a, tall), (b, panel_b, broad)):
