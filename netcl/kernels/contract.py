@@ -173,7 +173,8 @@ __kernel void contract({", ".join([*_buffers(dtype, buffers), parameter])})
 
 @lru_cache(maxsize=64)
 def _source_together(
-    dtype: np.dtype, parts: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...], buffers: tuple[tuple[str, ...], ...]
+    dtype: np.dtype, parts: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...],
+    buffers: tuple[tuple[str, ...], ...],
 ) -> str:  # fmt: skip
     own = [tuple(f"{name}_{i}" for name in numbers) for i, (_, numbers, _) in enumerate(parts)]
     functions = "".join(

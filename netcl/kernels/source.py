@@ -54,8 +54,9 @@ def packed(names: Sequence[str]) -> tuple[str, str, str]:
     >>> packed(["n", "step"])[2]
     'const long n = numbers.n, step = numbers.step;'
     """
+    struct = f"typedef struct {{ long {', '.join(names)}; }} Numbers;"
     variables = ", ".join(f"{name} = numbers.{name}" for name in names)
-    return f"typedef struct {{ long {', '.join(names)}; }} Numbers;", "const Numbers numbers", f"const long {variables};"
+    return struct, "const Numbers numbers", f"const long {variables};"
 
 
 def coordinates(name: str, lengths: Sequence[str], *, multiplied: bool = False) -> str:
