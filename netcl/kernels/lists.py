@@ -17,7 +17,7 @@ import numpy as np
 from netcl import expr as ex
 from netcl.device import Device
 from netcl.kernels.elementwise import Formula, Plan, prepare
-from netcl.kernels.source import Operand, ctype, preamble
+from netcl.kernels.source import Operand, ctype, packed, preamble
 from netcl.launch import Launch
 from netcl.layout import Layout, contiguous
 from netcl.memory import Block
@@ -103,7 +103,8 @@ def _launch(formula: Formula, numbers: int, dtype: np.dtype, sizes: Sequence[int
     ends = tuple(accumulate(sizes))
     buffers = (len(formula.exprs) + len(formula.variables) - numbers) * len(sizes)
     arg_types = (*[None] * buffers, *[dtype.type] * numbers)
-    return Launch(_source(formula, numbers, dtype, len(sizes)), "lists", arg_types, ends, ends[-1], ends[-1])
+    source = _source(formula, numbers, dtype, len(sizes))
+    return Launch(source, "lists", arg_types, ends, ends[-1], ends[-1], packed=True)
 
 
 @lru_cache(maxsize=64)
@@ -121,15 +122,18 @@ def _source(formula: Formula, numbers: int, dtype: np.dtype, count: int) -> str:
     parameters = [
         f"__global {'' if name in results else 'const '}{t}* {name}{j}" for name in each for j in range(count)
     ]
-    parameters += [f"const {t} v_{name}" for name in rest] + [f"const long end{j}" for j in range(count)]
+    struct, parameter, variables = packed([f"end{j}" for j in range(count)])
+    parameters += [*[f"const {t} v_{name}" for name in rest], parameter]
     branches = [
         f"if (i < end{j}) STEP(i - {f'end{j - 1}' if j else '0'}, {', '.join(f'{name}{j}' for name in each)})"
         for j in range(count)
     ]
     return f"""{preamble([dtype], stores)}
 #define STEP(place, {", ".join(each)}) {{ const long at = place; {loads} {stores} }}
+{struct}
 __kernel void lists({", ".join(parameters)})
 {{
+    {variables}
     const long i = get_global_id(0);
     {" else ".join(branches)}
 }}

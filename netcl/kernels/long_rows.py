@@ -67,7 +67,8 @@ def launch(
     statics = *numbers, math.isqrt(n // (width * local)) + 1, share
     arg_types = (*[None] * (1 + len(FUNCTIONS[name].operands)), dtype.type)
     source = _source(name, dtype, labels, total, width, local)
-    return Launch(source, "long_rows", arg_types, statics, 0, rows * n, grid=(items * local,), local=(local,)), items
+    grid = (items * local,)
+    return Launch(source, "long_rows", arg_types, statics, 0, rows * n, grid=grid, local=(local,), packed=True), items
 
 
 @lru_cache(maxsize=64)
@@ -75,6 +76,7 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool, wi
     function = FUNCTIONS[name]
     # Vectors have a built-in exp; numbers alone have a quicker one of their own.
     body = own_functions(function.body, dtype, ["LOG", *["EXP"] * (width == 1)]).replace("EXP(", "exp(")
+    struct, taken, variables = parameters(function, dtype, labels, ["turns", "share"])
     loads = " ".join(f"const V {each} = READ({each}_);" for each in elements(function))
     return f"""/* {name} */
 {preamble([dtype], body)}
@@ -84,8 +86,10 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool, wi
 {_in_vectors(ctype(dtype), width) if width > 1 else _in_groups(group)}
 #define LOAD {loads}
 #define ROW(e) {"whole += e;" if total else "IF_FIRST all_out[k] = e;"}
-__kernel void long_rows({parameters(function, dtype, labels)}, const long turns, const long share)
+{struct}
+__kernel void long_rows({taken})
 {{
+    {variables}
     BEGIN T whole = 0;
     const long first = get_group_id(0) * share;
     for (long k = first; k < min(first + share, rows); k++) {{ {moves(function)} {body} }}

@@ -15,7 +15,7 @@ from netcl.device import Device
 from netcl.kernels.elementwise import Formula, evaluate
 from netcl.kernels.panels import panelled
 from netcl.kernels.products import Plan, Product, arrange, batch_axes, batch_names, batch_values
-from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, preamble
+from netcl.kernels.source import Operand, Part, coordinates, ctype, dot, packed, preamble
 from netcl.kernels.tiles import tiled
 from netcl.launch import Launch
 from netcl.layout import Layout, contiguous
@@ -80,18 +80,19 @@ def _plain(product: Product) -> Launch:
     places = (a.offset, a.across, a.along, b.offset, b.across, b.along)
     statics = (size, rows, columns, inner, *places, *batch_values(product))
     source = _plain_source(a.dtype, b.dtype, product.dtype, len(product.batch))
-    return Launch(source, "matmul", (None, None, None), statics, size, size * max(inner, 1))
+    return Launch(source, "matmul", (None, None, None), statics, size, size * max(inner, 1), packed=True)
 
 
 @lru_cache(maxsize=64)
 def _plain_source(a: np.dtype, b: np.dtype, out: np.dtype, rank: int) -> str:
     t = ctype(out)
     lengths, a_steps, b_steps = batch_axes(rank)
-    names = [*"n rows columns inner ao ai ak bo bj bk".split(), *batch_names(rank)]
+    struct, parameter, variables = packed([*"n rows columns inner ao ai ak bo bj bk".split(), *batch_names(rank)])
     return f"""{preamble([a, b, out], contract=True)}
-__kernel void matmul(__global {t}* out, __global const {ctype(a)}* a, __global const {ctype(b)}* b,
-                     {", ".join(f"const long {name}" for name in names)})
+{struct}
+__kernel void matmul(__global {t}* out, __global const {ctype(a)}* a, __global const {ctype(b)}* b, {parameter})
 {{
+    {variables}
     const long i = get_global_id(0);
     if (i >= n) return;
     const long column = i % columns;

@@ -39,7 +39,7 @@ def launch(
     items = max(1, rows * n // _SHARE)
     arg_types = (*[None] * (1 + len(FUNCTIONS[name].operands)), dtype.type)
     source = _source(name, dtype, labels, total)
-    return Launch(source, "narrow_rows", arg_types, (*numbers, items), 0, rows * n, grid=(items,)), items
+    return Launch(source, "narrow_rows", arg_types, (*numbers, items), 0, rows * n, grid=(items,), packed=True), items
 
 
 @lru_cache(maxsize=64)
@@ -49,6 +49,7 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool) ->
     body = function.body.replace("EXP(", "exp(").replace("LOG(", "log(")  # those of vectors, which are quick
     loads = " ".join(f"const V {each} = {each}_columns[j];" for each in elements(function))
     stores = " ".join(f"out[{i} * n + j] = result.s{i:x};" for i in range(width))
+    struct, taken, variables = parameters(function, dtype, labels, ["items"])
     fresh = f"(M)({', '.join(map(str, range(width)))}) >= (M)(at - k)"
     return f"""/* {name} */
 {preamble([dtype], body)}
@@ -64,8 +65,10 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool) ->
 #define IS_LABEL (label == (M)j ? (V)1 : (V)0)
 #define AT_LABEL(x) {_vector("V", width, "x##_[{i} * n + all_labels[k + {i}]]")}
 #define ROW(e) {f"part += {fresh} ? e : (V)0;" if total else "*(__global loose*)(all_out + k) = e;"}
-__kernel void narrow_rows({parameters(function, dtype, labels)}, const long items)
+{struct}
+__kernel void narrow_rows({taken})
 {{
+    {variables}
     const long item = get_global_id(0), end = (item + 1) * rows / items;
     V whole = 0;
     for (long at = item * rows / items; at < end;) {{

@@ -16,7 +16,7 @@ import numpy as np
 from netcl.device import Device
 from netcl.kernels.contract import Axis, Contraction, contract, copied, loose_vector, tile_of, vector_type
 from netcl.kernels.products import Factor, Plan, Product, batch_axes, batch_names, batch_values
-from netcl.kernels.source import coordinates, ctype, dot, preamble
+from netcl.kernels.source import coordinates, ctype, dot, packed, preamble
 from netcl.kernels.tile_sizes import item_tile
 from netcl.launch import Launch
 from netcl.layout import Shape
@@ -99,7 +99,7 @@ def pack(factor: Factor, product: Product, length: int, side: int) -> Launch:
     statics = (length, inner, panels, factor.offset, factor.across, factor.along, *lengths, *steps)
     grid = (panels, stretches, count)
     work = count * length * inner
-    return Launch(source, "pack", (None, None), statics, panels * stretches * count, work, grid=grid)
+    return Launch(source, "pack", (None, None), statics, panels * stretches * count, work, grid=grid, packed=True)
 
 
 @lru_cache(maxsize=64)
@@ -109,10 +109,12 @@ def _pack_source(dtype: np.dtype, out: np.dtype, side: int, copy: str, rank: int
     lengths, _, _ = batch_axes(rank)
     steps = [f"s{axis}" for axis in range(rank)]
     names = ["length", "inner", "panels", "offset", "across", "along", *lengths[1:], *steps]
+    struct, parameter, variables = packed(names)
     return f"""{preamble([dtype, out])}
-__kernel void pack(__global {t}* panel, __global const {ctype(dtype)}* x,
-                   {", ".join(f"const long {name}" for name in names)})
+{struct}
+__kernel void pack(__global {t}* panel, __global const {ctype(dtype)}* x, {parameter})
 {{
+    {variables}
     const long p = get_global_id(0);
     const long start = get_global_id(1) * {_STRETCH};
     const long matrix = get_global_id(2);
@@ -186,14 +188,14 @@ def _dots(product: Product, device: Device) -> Launch:
     statics = (rows, product.inner, a.offset, a.across, b.offset, *batch_values(product))
     source = _dots_source(product.dtype, height, width, len(product.batch))
     grid = (tall, product.count)
-    return Launch(source, "dots", (None,) * 3, statics, tall * product.count, product.work, grid=grid)
+    return Launch(source, "dots", (None,) * 3, statics, tall * product.count, product.work, grid=grid, packed=True)
 
 
 @lru_cache(maxsize=16)
 def _dots_source(dtype: np.dtype, height: int, width: int, rank: int) -> str:
     t, vector = ctype(dtype), f"{ctype(dtype)}{width}"
     lengths, a_steps, b_steps = batch_axes(rank)
-    names = ["rows", "inner", "ao", "ai", "bo", *batch_names(rank)]
+    struct, parameter, variables = packed(["rows", "inner", "ao", "ai", "bo", *batch_names(rank)])
     rows = range(height)
     zeros = " ".join(f"{vector} c{r} = 0;" for r in rows)
     sums = " ".join(f"c{r} += *(__global const loose*)(left + {r} * ai + k) * x;" for r in rows)
@@ -207,9 +209,10 @@ def _dots_source(dtype: np.dtype, height: int, width: int, rank: int) -> str:
     stores = " ".join(f"if (own <= {r}) to[{r}] = sum{r};" for r in rows)
     return f"""{preamble([dtype], contract=True)}
 {loose_vector(t, width)}
-__kernel void dots(__global {t}* out, __global const {t}* a, __global const {t}* b,
-                   {", ".join(f"const long {name}" for name in names)})
+{struct}
+__kernel void dots(__global {t}* out, __global const {t}* a, __global const {t}* b, {parameter})
 {{
+    {variables}
     const long row = min((long)get_global_id(0) * {height}, rows - {height}), own = get_global_id(0) * {height} - row;
     const long matrix = get_global_id(1);
     {coordinates("matrix", lengths)}

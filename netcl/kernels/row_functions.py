@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netcl.kernels.source import ctype
+from netcl.kernels.source import ctype, packed
 
 PER_ROW = ("labels", "each", "log_total")
 """Operands with one number for each row, or (`each`) one for all."""
@@ -72,13 +72,18 @@ def larger(a: str, b: str) -> str:
     return f"(({b} > {a}) | ({b} != {b}) ? {b} : {a})"
 
 
-def parameters(function: Function, dtype: np.dtype, labels: np.dtype | None) -> str:
-    """Return the kernel's parameters: the result, the operands, and the integers that never change."""
+def parameters(
+    function: Function, dtype: np.dtype, labels: np.dtype | None, more: Sequence[str] = ()
+) -> tuple[str, str, str]:
+    """Return the type of the integers that never change, the kernel's parameters, and the integers' variables.
+
+    The parameters are the result, the operands, a number, and the integers, with `more` after those of all kernels.
+    """
     t = ctype(dtype)
     types = {"labels": ctype(labels)} if labels is not None else {}
     operands = [f"__global const {types.get(name, t)}* all_{name}" for name in function.operands]
-    numbers = ["const T scale", *[f"const long {each}" for each in ("rows", "n", "step")]]
-    return ", ".join([f"__global {t}* all_out", *operands, *numbers])
+    struct, numbers, variables = packed(["rows", "n", "step", *more])
+    return struct, ", ".join([f"__global {t}* all_out", *operands, "const T scale", numbers]), variables
 
 
 def moves(function: Function) -> str:

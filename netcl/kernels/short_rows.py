@@ -39,7 +39,7 @@ def launch(name: str, dtype: np.dtype, labels: np.dtype | None, numbers: tuple[i
     groups = _GROUP if total else (rows + _GROUP - 1) // _GROUP * _GROUP
     arg_types = (*[None] * (1 + len(FUNCTIONS[name].operands)), dtype.type)
     source = _source(name, dtype, labels, total)
-    return Launch(source, "short_rows", arg_types, numbers, 0, rows * n, grid=(groups,), local=(_GROUP,))
+    return Launch(source, "short_rows", arg_types, numbers, 0, rows * n, grid=(groups,), local=(_GROUP,), packed=True)
 
 
 @lru_cache(maxsize=64)
@@ -47,6 +47,7 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool) ->
     function = FUNCTIONS[name]
     t = ctype(dtype)
     body = own_functions(function.body, dtype, ["EXP", "LOG"])
+    struct, taken, variables = parameters(function, dtype, labels)
     loads = " ".join(f"const T {each} = {each}_[j];" for each in elements(function))
     return f"""/* {name} */
 {preamble([dtype], body)}
@@ -60,8 +61,10 @@ def _source(name: str, dtype: np.dtype, labels: np.dtype | None, total: bool) ->
 #define ROW(e) {"part += e;" if total else "all_out[k] = e;"}
 #define SUM(name, e) T name = 0; for (long j = 0; j < n;) {{ T part = 0; \\
         for (int turn = 0; turn < {_TURNS} && j < n; turn++, j++) {{ LOAD part += e; }} name += part; }}
-__kernel void short_rows({parameters(function, dtype, labels)})
+{struct}
+__kernel void short_rows({taken})
 {{
+    {variables}
     {_TOTAL if total else _EACH}
 }}
 """.replace("FUNCTION", f"{moves(function)} {body}")
