@@ -15,7 +15,7 @@ class Launch:
     numbers, then the integers `statics`. `size` is the least count of work-items, `work` about how many elements.
     With `several`, `size` counts elements, of which a work-item takes NETCL_PER_ITEM (defined when programs are built).
     With `grid`, up to three lengths, exactly so many work-items run, each a work-group of its own unless `local` says
-    how many are one. With `packed` all statics are one argument, a struct that source.packed declares: PoCL takes some
+    how many are one. With `packed` the statics are one argument, a struct that source.packed declares: PoCL takes some
     30 ns for each argument of a launch, however large. With `preset`, one entry per argument, those are set from the
     start (None: at every launch).
     """
@@ -41,6 +41,7 @@ class Launch:
         self.local = local or (1,) * len(grid or ())
         self.program = program
         self.name = name
+        packed = packed and len(statics) > 1
         self.statics: tuple[Any, ...] = (np.array(statics, np.int64),) if packed else statics
         static = np.dtype((np.void, 8 * len(statics))) if packed else np.int64
         self.arg_types = (*arg_types, *[static] * len(self.statics))

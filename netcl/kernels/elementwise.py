@@ -16,6 +16,7 @@ from netcl.kernels.source import (
     coordinates,
     ctype,
     dot,
+    packed,
     preamble,
     quotients,
 )
@@ -26,6 +27,7 @@ from netcl.memory import Block
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Which element a work-item computes, before and after the lines that do it. What stands under `if (i < n)` PoCL does
 # not vectorise well, so the last group of many is moved back over the one before, and computes some elements again.
+_LINE = "\n    "
 _GUARDED = ("const long i = get_global_id(0);\n    if (i >= n) return;", "")
 _MOVED_BACK = (
     """const long span = get_local_size(0) * NETCL_PER_ITEM;
@@ -188,7 +190,7 @@ def _plan(formula: Formula, layouts: Sequence[Layout | None], out: Layout, work:
     count = layouts.count(None)
     number = np.uint8 if work.kind == "b" else work.type
     arg_types = (*[None] * (len(formula.exprs) + len(layouts) - count), *[number] * count)
-    launch = Launch(source, "elementwise", arg_types, tuple(statics), out.size, out.size, several=whole)
+    launch = Launch(source, "elementwise", arg_types, tuple(statics), out.size, out.size, several=whole, packed=True)
     numeric = [i for i, layout in enumerate(layouts) if layout is None]
     return Plan(launch, work, numeric, formula.conditions)
 
@@ -216,16 +218,16 @@ def _source(
     """Write the kernel: operands are v0, v1 … so that equal expressions of different ops share one program."""
     t = ctype(work)
     alone = "restrict " if frame is _MOVED_BACK else ""  # results are in no operand's buffer: loads need not wait
-    buffers, numbers, tail, loads = [], [], ["const long n"], []
+    buffers, numbers, tail, loads = [], [], ["n"], []
     target = "i"
     if scattered or "strided" in accesses:
-        tail += [f"const long d{axis}" for axis in range(1, rank)]
+        tail += [f"d{axis}" for axis in range(1, rank)]
         if multiplied:
-            tail += [f"const long {name}_d{axis}" for axis in range(1, rank) for name in "ms"]
+            tail += [f"{name}_d{axis}" for axis in range(1, rank) for name in "ms"]
         loads.append(coordinates("i", [f"d{axis}" for axis in range(rank)], multiplied=multiplied))
     if scattered:
         steps = [f"s_{axis}" for axis in range(rank)]
-        tail += [f"const long {name}" for name in ("o_", *steps)]
+        tail += ["o_", *steps]
         target = f"o_ + {dot('i', steps)}"
     for i, (layout, access) in enumerate(zip(layouts, accesses, strict=True)):
         if layout is None:
@@ -234,11 +236,11 @@ def _source(
         buffers.append(f"__global const {ctype(layout.dtype)}* {alone}p{i}")
         place = "i"
         if access == "one":
-            tail.append(f"const long o{i}")
+            tail.append(f"o{i}")
             place = f"o{i}"
         elif access == "strided":
             steps = [f"s{i}_{axis}" for axis in range(rank)]
-            tail += [f"const long {name}" for name in (f"o{i}", *steps)]
+            tail += [f"o{i}", *steps]
             place = f"o{i} + {dot('i', steps)}"
         kept = ctype(layout.dtype) if i in formula.conditions else t
         loads.append(f"const {kept} v{i} = ({kept})p{i}[{place}];")
@@ -251,10 +253,11 @@ def _source(
     lines = "\n    ".join([*loads, *stores])
     results = [f"__global {ctype(out)}* {alone}{name}" for name in outs]
     begin, end = frame
-    return f"""{preamble(dtypes, lines)}
-__kernel void elementwise({", ".join([*results, *buffers, *numbers, *tail])})
+    struct, parameter, variables = packed(tail)
+    return f"""{preamble(dtypes, lines)}{struct}
+__kernel void elementwise({", ".join([*results, *buffers, *numbers, parameter])})
 {{
-    {begin}
+    {variables and variables + _LINE}{begin}
     {lines}{end}
 }}
 """

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from netcl.kernels.source import ctype, preamble
+from netcl.kernels.source import ctype, packed, preamble
 from netcl.launch import Launch
 from netcl.layout import Layout
 
@@ -31,7 +31,7 @@ def fold_rows(
     divided = runs == 1 and divisor is not None
     numbers = (length, runs, 1 if divisor is None else divisor, x.element_offset, step)
     source = _rows(combine, empty, x.dtype, divided)
-    return Launch(source, "fold_rows", (None, None), numbers, 0, rows * length, grid=(runs, rows)), runs
+    return Launch(source, "fold_rows", (None, None), numbers, 0, rows * length, grid=(runs, rows), packed=True), runs
 
 
 def fold_columns(
@@ -46,7 +46,7 @@ def fold_columns(
     numbers = (length, runs, 1 if divisor is None else divisor, x.element_offset, step, columns)
     grid = (-(-columns // _WIDTH), runs)
     source = _columns(combine, empty, x.dtype, divided)
-    return Launch(source, "fold_columns", (None, None), numbers, 0, columns * length, grid=grid), runs
+    return Launch(source, "fold_columns", (None, None), numbers, 0, columns * length, grid=grid, packed=True), runs
 
 
 def _over(divided: bool, t: str) -> str:
@@ -59,10 +59,12 @@ def _rows(combine: str, empty: str, dtype: np.dtype, divided: bool) -> str:
     v = f"{t}{_WIDTH}"
     four = [f"a{i} = {combine.format(a=f'a{i}', b=f'b{i}')};" for i in range(4)]
     loads = [f"const {v} b{i} = vload16({i}, p + j);" for i in range(4)]
+    struct, parameter, variables = packed(["length", "runs", "divisor", "offset", "step"])
     return f"""{preamble([dtype])}
-__kernel void fold_rows(__global {t}* out, __global const {t}* x,
-    const long length, const long runs, const long divisor, const long offset, const long step)
+{struct}
+__kernel void fold_rows(__global {t}* out, __global const {t}* x, {parameter})
 {{
+    {variables}
     const long run = get_global_id(0), row = get_global_id(1);
     __global const {t}* p = x + offset + row * step + run * {_ROW_RUN};
     const long count = min((long){_ROW_RUN}, length - run * {_ROW_RUN});
@@ -95,10 +97,12 @@ __kernel void fold_rows(__global {t}* out, __global const {t}* x,
 def _columns(combine: str, empty: str, dtype: np.dtype, divided: bool) -> str:
     t = ctype(dtype)
     v = f"{t}{_WIDTH}"
+    struct, parameter, variables = packed(["length", "runs", "divisor", "offset", "step", "columns"])
     return f"""{preamble([dtype])}
-__kernel void fold_columns(__global {t}* out, __global const {t}* x,
-    const long length, const long runs, const long divisor, const long offset, const long step, const long columns)
+{struct}
+__kernel void fold_columns(__global {t}* out, __global const {t}* x, {parameter})
 {{
+    {variables}
     const long run = get_global_id(1);
     /* The last vector is moved back over the one before it: its columns are folded twice, to the same. */
     const long column = min((long)get_global_id(0) * {_WIDTH}, columns - {_WIDTH});

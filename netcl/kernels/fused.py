@@ -16,7 +16,7 @@ import numpy as np
 
 from netcl import expr as ex
 from netcl.kernels.elementwise import _number, _only_chooses
-from netcl.kernels.source import coordinates, ctype, dot, preamble, quotients
+from netcl.kernels.source import coordinates, ctype, dot, packed, preamble, quotients
 from netcl.launch import Launch
 from netcl.layout import Layout, Shape, broadcast_to, collapse
 
@@ -107,7 +107,7 @@ def fuse(
     numbers = [x.dtype.type if x.dtype.kind != "b" else np.uint8 for x in inputs if x.layout is None]
     arg_types = (*[None] * (len(results) + len(tensors)), *numbers)
     items = grid.rows * grid.parts * grid.width
-    return Launch(source, name, arg_types, statics, items, size, grid=(items,), local=(grid.width,)), grid
+    return Launch(source, name, arg_types, statics, items, size, grid=(items,), local=(grid.width,), packed=True), grid
 
 
 def _width(grid: Grid) -> int:
@@ -208,7 +208,8 @@ def _source(
     outs = [f"__global {ctype(dtypes[result.name])}* out{k}" for k, result in enumerate(results)]
     buffers = [f"__global const {ctype(x.layout.dtype)}* p{k}" for k, x in enumerate(inputs) if x.layout is not None]
     numbers = [f"const {ctype(x.dtype)} {x.name}" for x in inputs if x.layout is None]
-    arguments = ", ".join([*outs, *buffers, *numbers, *[f"const long {each}" for each in declared]])
+    struct, parameter, variables = packed(declared)
+    arguments = ", ".join([*outs, *buffers, *numbers, parameter])
     body += [f"out{k}[i] = {result.name};" for k, result in enumerate(results) if not result.summed]
     summed = [(k, result, ctype(dtypes[result.name])) for k, result in enumerate(results) if result.summed]
     lines_of_c = [f"__local {t} sums{k}[{grid.width}] __attribute__((aligned(64)));" for k, _, t in summed]
@@ -217,9 +218,11 @@ def _source(
         lines_of_c += (_fold_vectors if vectors and grid.width >= 16 else _fold_halves)(summed, grid)
     statements = "\n    ".join(lines_of_c)
     return f"""{preamble([*dtypes.values(), *[term.work for line in lines for term in line.terms]], statements)}
+{struct}
 __kernel __attribute__((reqd_work_group_size({grid.width}, 1, 1)))
 void {name}({arguments})
 {{
+    {variables}
     {statements}
 }}
 """

@@ -14,7 +14,7 @@ import numpy as np
 from netcl.device import Device
 from netcl.errors import DTypeError
 from netcl.kernels.fold_vectors import fold_columns, fold_rows
-from netcl.kernels.source import Operand, coordinates, ctype, dot, preamble
+from netcl.kernels.source import Operand, coordinates, ctype, dot, packed, preamble
 from netcl.launch import Launch
 from netcl.layout import Layout, Shape, collapse, contiguous
 from netcl.memory import Block
@@ -113,7 +113,7 @@ def _fold(kind: str, x: Layout, kept: Shape, axes: Shape, dtype: np.dtype, divis
         total, runs, length, 1 if divisor is None else divisor, x.element_offset, *kept_lengths[1:], *kept_strides,
         *lengths[1:], *strides,
     )  # fmt: skip
-    return Launch(source, "fold", (None, None), numbers, total, x.size), runs
+    return Launch(source, "fold", (None, None), numbers, total, x.size, packed=True), runs
 
 
 def _extremes(dtype: np.dtype) -> dict[str, str]:
@@ -138,10 +138,13 @@ def _source(kind: str, dtype: np.dtype, out: np.dtype, kept_rank: int, rank: int
     lengths = [f"d{axis}" for axis in range(rank)]
     steps = [f"ds{axis}" for axis in range(rank)]
     names = ["count", "runs", "length", "divisor", "offset", *kept[1:], *kept_steps, *lengths[1:], *steps]
+    struct, parameter, variables = packed(names)
     empty = reduction.empty.format(**_extremes(out))
     return f"""{preamble([dtype, out])}
-__kernel void fold(__global {t}* out, __global const {ctype(dtype)}* x, {", ".join(f"const long {n}" for n in names)})
+{struct}
+__kernel void fold(__global {t}* out, __global const {ctype(dtype)}* x, {parameter})
 {{
+    {variables}
     const long i = get_global_id(0);
     if (i >= count) return;
     const long run = i % runs;

@@ -51,9 +51,13 @@ def ctype(dtype: np.dtype) -> str:
 def packed(names: Sequence[str]) -> tuple[str, str, str]:
     """Return the C that makes one struct of the integers a kernel takes: its type, its parameter, and their variables.
 
+    An integer that is alone stays what it is.
+
     >>> packed(["n", "step"])[2]
     'const long n = numbers.n, step = numbers.step;'
     """
+    if len(names) == 1:
+        return "", f"const long {names[0]}", ""
     struct = f"typedef struct {{ long {', '.join(names)}; }} Numbers;"
     variables = ", ".join(f"{name} = numbers.{name}" for name in names)
     return struct, "const Numbers numbers", f"const long {variables};"
