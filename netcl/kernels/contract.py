@@ -6,6 +6,9 @@ the steps of the image's own axes, and no window has to be copied out.
 
 The last tile of a row or column is moved back to end at the edge, so that the loop over k never has to ask where an
 operand ends. It computes some elements once more, and writes those that are its own.
+
+Where little is computed, a work-item goes through all tiles below each other. What it needs of B it then copies once,
+if B lies so that its columns' elements would be read one by one.
 """
 
 from __future__ import annotations
@@ -20,13 +23,11 @@ import numpy as np
 
 from netcl.device import Device
 from netcl.kernels.source import coordinates, ctype, dot, packed, preamble
-from netcl.kernels.tile_sizes import item_tile
+from netcl.kernels.tile_sizes import COPIED, WHOLE, item_tile
 from netcl.launch import Launch
 
 _MULTIPLICATIONS_PER_ELEMENT = 64
 _INDENT = "\n        "
-_WHOLE = 1 << 11  # work up to which one item takes all tiles below each other: two cores would gain nothing by it
-_COPIED = 1 << 11  # elements of B that such an item copies first, where it would else read them one by one
 _ALIGNED = 128  # bytes of the largest vector
 _UNROLLED = 8  # the longest last axis of k, over windows, that is written out
 
@@ -70,7 +71,7 @@ class Contraction(NamedTuple):
     @property
     def whole(self) -> bool:
         """Whether one work-item computes all tiles below each other."""
-        return self.work <= _WHOLE
+        return self.work <= WHOLE
 
     def copies(self, side: int) -> bool:
         """Say whether a work-item whose tiles are `side` wide copies what it needs of B first, in order."""
@@ -79,7 +80,7 @@ class Contraction(NamedTuple):
 
 def copied(work: int, inner: int, side: int) -> bool:
     """Say whether B is copied first where a work-item would else read it one by one, for each tile anew."""
-    return work <= _WHOLE and inner * side <= _COPIED
+    return work <= WHOLE and inner * side <= COPIED
 
 
 def tile_of(device: Device, dtype: np.dtype, rows: int, columns: int) -> tuple[int, int, int]:
@@ -177,6 +178,7 @@ def _source_together(
     buffers: tuple[tuple[str, ...], ...],
 ) -> str:  # fmt: skip
     own = [tuple(f"{name}_{i}" for name in numbers) for i, (_, numbers, _) in enumerate(parts)]
+    # Within the kernel: in a function of its own LLVM 14 splits vectors of 64 bytes (min-legal-vector-width).
     functions = "".join(
         f"""
 __attribute__((always_inline)) void part{i}(const long gx, const long gy, const long gz, const long deep,
@@ -255,7 +257,7 @@ def _body(
     step = f"left += {height if packed_a else 'ak'}; right += {side if packed_b or turned else 'bk'};"
     inmost = f"{loads}\n        {sums}\n        {step}"
     place = "const long batch = gz / bands, down = gz % bands * deep + gx, over = gy;\n    if (down >= tall) return;"
-    copy = f"""{t} copied[{_COPIED}] __attribute__((aligned({_ALIGNED})));
+    copy = f"""{t} copied[{COPIED}] __attribute__((aligned({_ALIGNED})));
     for (long k = 0; k < n0; k++)
         for (int i = 0; i < {side}; i++) copied[k * {side} + i] = first[k * bk + i * bj];"""
     return (

@@ -92,7 +92,8 @@ def test_a_full_row_has_no_guard_and_a_short_one_has() -> None:
 
 def test_numbers_are_arguments() -> None:
     text, _, _ = source((1000,), layout(1000), None)
-    assert "const float x1" in text.partition("{")[0]
+    parameters = text.partition("void fused(")[2].partition("{")[0]
+    assert "const float x1" in parameters and "Numbers numbers" in parameters
 
 
 @pytest.mark.parametrize("shape", [(1,), (63,), (64,), (300,), (5000,), (3, 70), (1000, 100), (4, 1 << 14)])
