@@ -7,7 +7,6 @@ oldest, asks each for the cotangents of its parents (`grad_fn`), and adds them u
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from netcl.autograd import anomaly
 from netcl.autograd.modes import modes
-from netcl.autograd.node import More, Node, parents_of, whole
+from netcl.autograd.node import More, Node, parents_of, storing, whole
 from netcl.autograd.order import Newest, build_topo, towards
 from netcl.autograd.pullback import check_by_hand, released
 from netcl.autograd.traced import settled
@@ -27,7 +26,6 @@ from netcl.ops.row_vjp import RowVJP
 from netcl.tensor import Tensor
 
 _passes = itertools.count(1)
-_leaves = threading.RLock()  # two threads may add to one parameter's gradient
 
 
 class Tape:
@@ -132,7 +130,8 @@ def pull_back(
             parent = node.b if rule.lone else node.a
             if parent not in cotangents and inside is None:
                 layout, buffer = (g.layout, g.buffer) if type(g) is Tensor else (node.layout, g)
-                wanted = parent.layout if parent.home is node.home and type(parent.buffer) is block else None
+                # A row's node lies as it did when this one was made of it; a leaf may be given another value meanwhile.
+                wanted = parent.layout if type(parent.rule) is RowVJP and block is not None else None
                 cotangents[parent] = rule.pull_one(layout, (buffer, node.x, node.y, node.buffer), node.home, wanted)
                 node = ahead.then(parent)
                 continue
@@ -239,11 +238,11 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
 def commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
     """Give nodes the cotangents of a pass; those of leaves are added to what they have."""
     number = next(_passes)
-    with _leaves:
+    with storing:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
         for node in leaves:
             if node.cotangent is not None and grads[node] is not None:
-                grads[node] = node.grad + whole(node, grads[node])
+                grads[node] = node.grad + grads[node]
         try:
             _store(grads, number)
         except BaseException:  # an interrupt on the way: half of them stored would be worse than late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ GradFn = Callable[[Tensor], list[Tensor | None]]
 
 created = itertools.count(1)
 """Where the `index` of each node comes from."""
+
+storing = threading.RLock()
+"""Held while gradients are stored: two threads may add to one parameter's, or one reads what the other stores."""
 
 
 def next_index() -> int:
@@ -49,6 +53,9 @@ def _get_value(node: Node) -> Any:
     value = node.made
     if value is None:
         value = node.made = Tensor(node.layout, node.buffer, node.home)
+        if value.buffer is not node.buffer or value.layout is not node.layout:  # given another value by another thread
+            node.made = None
+            return _get_value(node)
     return value
 
 
@@ -64,11 +71,11 @@ def _set_value(node: Node, value: Any) -> None:
 
 def _lay(node: Node, value: Any) -> None:
     _get_grad(node)  # which may lie as the value did
-    node.made = value
     if type(value) is Tensor:
         node.layout, node.buffer, node.home = value.layout, value.buffer, value.device
     else:  # of another transform
         node.layout = node.buffer = node.home = None
+    node.made = value  # at last: see _get_value
 
 
 def whole(node: Node, g: Any) -> Any:
@@ -78,12 +85,18 @@ def whole(node: Node, g: Any) -> Any:
 
 
 def _get_grad(node: Node) -> Any:
-    g = node.cotangent = whole(node, node.cotangent)
+    g = node.cotangent
+    if type(g) is type(node.buffer) and g is not None:
+        with storing:
+            g = node.cotangent = whole(node, node.cotangent)
     return g
 
 
 def _set_grad(node: Node, grad: Any) -> None:
-    node.cotangent = grad
+    if type(grad) is type(node.buffer) and grad is not None:
+        raise DTypeError(f"the gradient of a node is a Tensor, not {type(grad).__name__}")
+    with storing:
+        node.cotangent = grad
 
 
 def _more(node: Node) -> More:
@@ -214,8 +227,10 @@ class Node(Wrapped):
         index: int | None = None, pass_id: int = 0, level: int = 0,
     ) -> None:  # fmt: skip
         self.buffer: Any = None
-        self.cotangent: Any = grad
+        self.cotangent: Any = None
         _lay(self, value)
+        if grad is not None:
+            _set_grad(self, grad)
         self.rule: Any = grad_fn
         self.more: More | None = None
         if parents or operands or op_name or attrs is not None or creation_trace or name:
@@ -246,7 +261,7 @@ class Node(Wrapped):
         node: Any = self
         if layout is not node.layout:
             _get_grad(node)  # which may lie as the value did
-        node.made, node.layout, node.buffer = None, layout, buffer
+        node.layout, node.buffer, node.made = layout, buffer, None  # in this order: see _get_value
 
     def zero_grad(self) -> None:
         """Forget the gradient: the next backward starts from nothing."""

@@ -221,6 +221,14 @@ def test_a_gradient_stays_what_it_was_whatever_value_its_node_is_given(on_device
         assert x.shape == y.shape == (4, 1)
 
 
+def test_a_bare_block_is_no_gradient() -> None:
+    x, block = leaf(X), ag.tensor([1.0]).buffer
+    for give in (lambda: setattr(x, "grad", block), lambda: ag.Node(x.value, grad=block)):
+        with pytest.raises(DTypeError, match=f"gradient of a node is a Tensor, not {type(block).__name__}"):
+            give()
+    assert x.grad is None
+
+
 def test_copies_with_the_same_index_take_part_in_one_graph() -> None:
     x = leaf([1.0, 2.0])
     y = x * 3.0

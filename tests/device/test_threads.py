@@ -14,7 +14,9 @@ import pytest
 
 import netcl as nc
 from netcl import autograd as ag
+from netcl.autograd import node
 from netcl.device import Device
+from netcl.tensor import Tensor
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -272,3 +274,70 @@ def test_eight_threads_times_500_tapes_over_shared_parameters(on_device: Device)
     # Every addition was of whole numbers, so exact in any order.
     assert w.grad.to_host().tolist() == [500.0 * sum(range(8)), 8 * 1000.0, 4000.0]
     assert b.grad.item() == 4000.0
+
+
+@pytest.mark.usefixtures("switching")
+def test_a_gradient_that_is_read_while_others_add_to_it_loses_nothing(on_device: Device) -> None:
+    x: Any = ag.tensor(np.ones(3, np.float32), requires_grad=True)
+    (-x).backward(ag.tensor([1.0, 1.0, 1.0]))
+    working = [True] * 2
+
+    def run(number: int) -> None:
+        if number < len(working):
+            for _ in range(300):
+                (-x).backward(nc.ones(3))
+            working.pop()
+        while working:
+            assert x.grad.shape == (3,)
+
+    together(on_device, run, 4)
+    assert x.grad.to_host().tolist() == [-601.0] * 3
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch, on_device: Device) -> Iterator[Callable[[Callable[[], Any]], None]]:
+    """Let another thread do something while this one makes the next tensor that a node is asked for."""
+    threads: list[threading.Thread] = []
+
+    def arrange(something: Callable[[], Any]) -> None:
+        def run() -> None:
+            with nc.use_device(on_device):
+                something()
+
+        def make(*args: Any) -> Any:
+            monkeypatch.undo()
+            threads.append(threading.Thread(target=run))
+            threads[0].start()
+            threads[0].join(0.5)
+            return Tensor(*args)
+
+        monkeypatch.setattr(node, "Tensor", make)
+
+    arrange.end = lambda: threads.pop().join(60)  # type: ignore[attr-defined]
+    yield arrange
+
+
+def test_a_gradient_that_is_read_while_another_pass_stores_one_is_the_later(meanwhile: Any) -> None:
+    x: Any = ag.tensor([0.0, 1.0], requires_grad=True)
+    y = -x
+    z = -y
+    for factor in (1.0, 2.0):
+        z.backward(ag.tensor([factor, factor]))
+    meanwhile(lambda: z.backward(ag.tensor([3.0, 3.0])))
+    assert y.grad.shape == (2,)
+    meanwhile.end()
+    assert y.grad.to_host().tolist() == [-3.0, -3.0]
+
+
+@pytest.mark.parametrize(
+    "step", [lambda x, new: x.move(new.layout, new.buffer), lambda x, new: setattr(x, "value", new)]
+)
+def test_a_value_that_is_read_while_another_is_given_is_the_later(meanwhile: Any, step: Any) -> None:
+    x: Any = ag.tensor([0.0, 1.0], requires_grad=True)
+    first, second = nc.ones(2), nc.full(2, 2.0)
+    x.move(first.layout, first.buffer)
+    meanwhile(lambda: step(x, second))
+    assert x.value.shape == (2,)
+    meanwhile.end()
+    assert x.value.to_host().tolist() == [2.0, 2.0]
+    assert (x * 1.0).value.to_host().tolist() == [2.0, 2.0]
