@@ -130,7 +130,7 @@ def pull_back(
             parent = node.b if rule.lone else node.a
             if parent not in cotangents and inside is None:
                 layout, buffer = (g.layout, g.buffer) if type(g) is Tensor else (node.layout, g)
-                # A row's node lies as it did when this one was made of it; a leaf may be given another value meanwhile.
+                # While a node has a row's rule, its value is the op's; a leaf's may be another before the pass ends.
                 wanted = parent.layout if type(parent.rule) is RowVJP and block is not None else None
                 cotangents[parent] = rule.pull_one(layout, (buffer, node.x, node.y, node.buffer), node.home, wanted)
                 node = ahead.then(parent)
@@ -238,16 +238,21 @@ def _seed(loss: Node, grad: Any, create_graph: bool) -> Any:
 def commit(grads: dict[Node, Any], leaves: Sequence[Node]) -> None:
     """Give nodes the cotangents of a pass; those of leaves are added to what they have."""
     number = next(_passes)
-    with storing:
+    while True:
         # Every sum before any is stored, each a new tensor: a pass that fails changes nothing, a kept gradient neither.
-        for node in leaves:
-            if node.cotangent is not None and grads[node] is not None:
-                grads[node] = node.grad + grads[node]
-        try:
-            _store(grads, number)
-        except BaseException:  # an interrupt on the way: half of them stored would be worse than late
-            _store(grads, number)
-            raise
+        # Not under the lock: a finaliser that goes back may have the device's, which a sum needs, and wait for it.
+        before = [(node, node.grad) for node in leaves if grads[node] is not None]
+        sums = {node: had + grads[node] for node, had in before if had is not None}
+        with storing:
+            if any(node.cotangent is not had for node, had in before):  # another thread's pass came first
+                continue
+            grads.update(sums)
+            try:
+                _store(grads, number)
+            except BaseException:  # an interrupt on the way: half of them stored would be worse than late
+                _store(grads, number)
+                raise
+            return
 
 
 def _store(grads: dict[Node, Any], number: int) -> None:

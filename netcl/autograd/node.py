@@ -33,7 +33,7 @@ def next_index() -> int:
 
 
 class More:
-    """What an elementwise op's node shares with others or has not; of the other nodes only a plain leaf has none."""
+    """Fields that most nodes do without: those of an elementwise op share them with others, a plain leaf has none."""
 
     __slots__ = ("attrs", "creation_trace", "name", "op_name", "operands", "parents")
 
@@ -79,7 +79,7 @@ def _lay(node: Node, value: Any) -> None:
 
 
 def whole(node: Node, g: Any) -> Any:
-    """Return a cotangent that may be a bare block, of the same kind as the value's, and then lies as the value does."""
+    """Return a cotangent as a tensor: one that is a block alone, of the kind that the value's is, lies as the value."""
     bare = type(g) is type(node.buffer) and g is not None
     return Tensor(node.layout, g, node.home) if bare else g
 

@@ -341,3 +341,32 @@ def test_a_value_that_is_read_while_another_is_given_is_the_later(meanwhile: Any
     meanwhile.end()
     assert x.value.to_host().tolist() == [2.0, 2.0]
     assert (x * 1.0).value.to_host().tolist() == [2.0, 2.0]
+
+
+def test_who_adds_to_a_gradient_waits_for_nobody_who_has_the_device(on_device: Device) -> None:
+    """As a finaliser does that goes back: it may run in the middle of a launch."""
+    x: Any = ag.tensor([1.0, 2.0], requires_grad=True)
+    g = ag.tensor([1.0, 1.0])
+    held, began = threading.Event(), threading.Event()
+
+    def node_of_x() -> Any:
+        return ag.Node(g, lambda g: [g], [x])  # which launches nothing before the sum
+
+    def launching() -> None:
+        with on_device.lock:
+            held.set()
+            began.wait(60)
+            other.join(0.3)
+            node_of_x().backward(g)
+
+    x.grad = g
+    first = threading.Thread(target=launching, daemon=True)
+    other = threading.Thread(target=lambda: node_of_x().backward(g), daemon=True)
+    first.start()
+    held.wait(60)
+    other.start()
+    began.set()
+    for each in (first, other):
+        each.join(10)
+        assert not each.is_alive()
+    assert x.grad.to_host().tolist() == [3.0, 3.0]
