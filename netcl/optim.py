@@ -91,7 +91,7 @@ class Optimizer:
                 g = _detached(g)
             if g.device is not device:
                 one_device(type(self).__name__, (parameter.value, g))
-            if g.layout.shape != parameter.layout.shape:
+            if g.layout is not parameter.layout and g.layout.shape != parameter.layout.shape:
                 raise ShapeError(f"a gradient has shape {g.shape}, its parameter {parameter.shape}")
             key = counts[i] + 1, device, -1 if parameter.layout.size < SMALL else i
             if key in alike:
