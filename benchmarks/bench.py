@@ -120,6 +120,10 @@ class Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the living processes."""
         for link in self._links.values():
             link.stop()
         self._links.clear()
@@ -157,7 +161,7 @@ class Bench:
         return present
 
     def ask(self, result: Result, contender: str, do: str, **arguments: Any) -> dict[str, Any] | None:
-        """Ask a contender's living process; a process that is lost is noted, and started anew for the next row."""
+        """Ask a contender's living process; a process that is lost is noted."""
         key = (peer_of(contender), result.row.cores)
         try:
             answer = self.link(*key).ask(do, result.row.patience, **arguments)
@@ -191,8 +195,6 @@ class Bench:
         for group in groups:
             right = self.load(result, group, dict(row.sizes))
             self.rounds(result, right, plan.seconds / max(len(groups), 1), plan.rounds)
-        for contender in result.samples:
-            self.ask(result, contender, "drop")
 
     def memory(self, result: Result) -> None:
         """Take a few samples of memory, each in a fresh process."""

@@ -23,6 +23,8 @@ LARGEST_SHELVED = 1024
 a cache."""
 
 _LEAST = 64  # blocks of a size that may be made between one search and the next
+_FIRST = 256  # blocks, so few that they stay in a cache
+_APART = 16  # blocks made between one look and the next
 _count = sys.getrefcount
 
 
@@ -51,12 +53,33 @@ class _Size:
         """Return those that are not in `free` and that nobody holds."""
         return [*compress(self.every, map(ALONE.__eq__, references(self.every)))]
 
+    def search(self) -> None:
+        """Put what nobody holds where the next calls find it, and say how many may be made when that is used up.
+
+        Blocks are looked at from the first on, until half of them were idle: so those that were used a moment ago come
+        again, out of a cache, and a large graph that has ended leaves the others alone. Where all are looked at, as
+        many may be made as are held. So searches cost each block that is taken the same, however many there are, and
+        what is kept stays within twice the most that was held at once.
+        """
+        every, idle, seen = self.every, [], 0
+        self.made = self.most = 0
+        while seen < len(every) and 2 * len(idle) <= seen:
+            part = every[seen : seen + max(seen, _FIRST)]
+            idle += compress(part, map((ALONE + 1).__eq__, references(part)))
+            seen += len(part)
+        if seen == len(every):
+            self.most = max(max(_LEAST, seen - len(idle)) - len(idle), 0)
+        self.free += idle
+
     def worth_a_search(self) -> bool:
-        """Say whether enough were made since the last, or some were and the one looked at shows that others ended."""
+        """Say whether as many were made as may be, or some that are looked at now and then show that a graph ended."""
         if self.made >= self.most:
             return True
-        every, made = self.every, self.made
-        return made > len(every) >> 3 and references(every[made : made + 1]) == [ALONE + 1]
+        if self.made % _APART:
+            return False
+        step = max(len(self.every) >> 3, 1)
+        some = self.every[self.made % step :: step]
+        return 2 * references(some).count(ALONE + 1) >= len(some)
 
 
 class Shelf:
@@ -76,7 +99,12 @@ class Shelf:
             # Another thread may have found some while this one waited for the lock. To search again now, when all are
             # known, would tell nothing of how many are held.
             if not size.free and not self._searching and size.worth_a_search():
-                self._search(size)
+                # A finaliser that runs meanwhile may come here again, and would find the same blocks.
+                self._searching = True
+                try:
+                    size.search()
+                finally:
+                    self._searching = False
             try:
                 return size.free.pop()
             except IndexError:  # there is none, or another thread was first
@@ -85,21 +113,6 @@ class Shelf:
             size.every.append(block)
             size.made += 1
             return block
-
-    def _search(self, size: _Size) -> None:
-        """Put what nobody holds where the next calls find it, and say how many may be made when that is used up.
-
-        As many as are held, so that searches cost each block that is taken the same, however many there are. What is
-        kept then stays within twice the most that was held at once, and mostly within an eighth above it.
-        """
-        # A finaliser that runs meanwhile may come here again, and would find the same blocks.
-        self._searching = True
-        try:
-            idle = size.idle()
-            size.made, size.most = 0, max(max(_LEAST, len(size.every) - len(idle)) - len(idle), 0)
-            size.free += idle
-        finally:
-            self._searching = False
 
     def idle(self) -> tuple[int, int]:
         """Return how many bytes and blocks are here that nobody holds."""

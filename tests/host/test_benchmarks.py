@@ -141,7 +141,7 @@ def test_a_missing_peer_is_said_and_the_others_are_measured(monkeypatch: pytest.
 def test_a_wrong_result_is_said_and_never_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Stand({"status": "wrong", "detail": "result 0 is off by 1.0e+00"}, [])
     result = measure(bench(monkeypatch, {"netcl": wrong, "torch": Stand(OK, [SLOW] * 9)}, rounds=3), ROW)
-    assert wrong.asked == ["load"]
+    assert wrong.asked == ["load", "stop"]
     assert "netcl" not in result.samples
     assert result.verdict == "netcl: wrong"
 
