@@ -12,7 +12,7 @@ from netcl.autograd.pullback import NO_ATTRS, RowPullback, released
 from netcl.autograd.scope import Scope
 from netcl.autograd.site import Site
 from netcl.autograd.wrapped import Wrapped
-from netcl.errors import DTypeError
+from netcl.errors import DTypeError, GraphError
 from netcl.layout import Layout
 from netcl.memory import Block
 from netcl.ops.row_vjp import RowVJP
@@ -140,6 +140,13 @@ def _get_parents(node: Node) -> list[Node]:
     return found if type(found) is list else list(found)
 
 
+def _set_parents(node: Node, parents: list[Node]) -> None:
+    for parent in parents:
+        if parent.index >= node.index:  # a pass goes from the newest to the oldest, and would come to it too early
+            raise GraphError(f"a node is made after its parents, and {parent!r} is newer than {node!r}")
+    own(node).parents = parents
+
+
 def _get_operands(node: Node) -> tuple[Any, ...]:
     if type(node.rule) is RowVJP:
         return (node.a, node.b)[: len(node.rule.row.args)]
@@ -172,7 +179,7 @@ def _rare(field: str) -> Any:
 _value: Any = property(_get_value, _set_value)
 _grad: Any = property(_get_grad, _set_grad)
 _grad_fn: Any = property(_get_grad_fn, _set_grad_fn)
-_parents = _own("parents", _get_parents)
+_parents: Any = property(_get_parents, _set_parents)
 _operands = _own("operands", _get_operands)
 _op_name = _own("op_name", _get_op_name)
 _attrs = _own("attrs", _get_attrs)
@@ -187,8 +194,8 @@ class Node(Wrapped):
     `value` is the primal, `grad` its cotangent after a backward pass, `parents` the nodes that it was made from, and
     `grad_fn(g)` returns one contribution per parent. `operands` has all the arguments, constants included; `attrs` the
     static ones. `site` is the line of the user's code, `index` the order of creation, `pass_id` the number of the
-    backward call that last wrote `grad`. Nodes compare and hash by identity. A node gets other parents by assignment:
-    the list may be one made for whoever asks, so that what is done to it is nothing to the node.
+    backward call that last wrote `grad`. Nodes compare and hash by identity. A node gets other parents by assignment,
+    older than itself: the list may be one made for whoever asks, so that what is done to it is nothing to the node.
     """
 
     # Each object of a node's own is one more for the collector to visit, in every pass that it makes over a graph. So
@@ -239,6 +246,8 @@ class Node(Wrapped):
         self.site = site
         self.scope = scope
         self.index = next(created) if index is None else index
+        if parents and index is not None:
+            _set_parents(self, parents)
         self.pass_id = pass_id
         self.level = level
 

@@ -109,7 +109,8 @@ def heading(run: Replay, trail: Trail, card: int) -> str:
     if len(mine) > 1 or not found.caption:
         return ""
     entry = entry_text(found.shape, next(iter(mine)))
-    return f"What has reached {found.name}{entry} ({found.caption}{entry})"
+    name = f"({found.name})" if " " in found.name and not found.name.endswith(")") else found.name
+    return f"What has reached {name}{entry} ({found.caption}{entry})"
 
 
 def _jacobian(link: Link) -> np.ndarray | None:

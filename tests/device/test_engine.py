@@ -259,6 +259,18 @@ def test_a_gradient_lies_on_the_device_of_its_pass_wherever_the_value_went(on_de
         assert host(x.grad) == [-1, 0]
 
 
+def test_a_parent_that_is_newer_than_its_node_is_refused() -> None:
+    x = leaf(2.0)
+    node = ag.Node(nc.full((), 5.0), lambda g: [g], [x], op_name="mine")
+    newer = x * 2.0
+    with pytest.raises(GraphError, match=r"<Node mul \(\) float32> is newer than <Node mine"):
+        node.parents = [newer]
+    with pytest.raises(GraphError, match="is newer than"):
+        dataclasses.replace(node, parents=[x, newer])
+    (node + newer).backward()
+    assert node.parents == [x] and host(newer.grad) == 1 and host(x.grad) == 3
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_pass_goes_from_the_newest_node_to_the_oldest(seed: int) -> None:
     rng = random.Random(seed)

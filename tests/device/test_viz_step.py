@@ -16,7 +16,7 @@ from netcl import autograd as ag
 from netcl import viz
 from netcl.errors import ArgumentError, GraphError
 from netcl.viz.behind import behind, measured
-from netcl.viz.follow import follow
+from netcl.viz.follow import follow, heading
 from netcl.viz.nudge import forward, nudge
 from netcl.viz.replay import Replay, replay
 from netcl.viz.stepper import Stepper
@@ -286,6 +286,17 @@ def test_a_followed_entry_reaches_what_it_reaches() -> None:
     assert named["W"] == {3} and named["h"] == {1, 3} and named[run.view.name] == {0}
     step = run.passage.ledger(card_key(run, "W"), run.passage.last)[0]
     assert trail.lines[step.number].product.count("×") == 2  # two rows of x read it
+
+
+def test_an_entry_of_what_has_no_name_is_written_behind_brackets() -> None:
+    x = leaf([[1.0, 2.0]], name="x")
+    run = replay(((x + 1.0) * x.exp()).sum())
+    cards = {card.name: card.key for card in run.view.cards}
+    trail = follow(run, cards["x"], 1)
+    said = {name: heading(run, trail, key) for name, key in cards.items()}
+    assert said["x + 1"].startswith("What has reached (x + 1)[0, 1] (")
+    assert said["exp(x)"].startswith("What has reached exp(x)[0, 1] (")
+    assert said["x"].startswith("What has reached x[0, 1] (")
 
 
 def test_what_is_not_finite_or_not_there_is_said_so() -> None:
