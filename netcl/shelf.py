@@ -25,14 +25,13 @@ a cache."""
 _LEAST = 64  # blocks of a size that may be made between one search and the next
 _FIRST = 256  # blocks, so few that they stay in a cache
 _APART = 16  # blocks made between one look and the next
-_count = sys.getrefcount
 
 
 def references(objects: list[Any]) -> list[int]:
     """Return for each object in a list how many references there are to it; `ALONE` if the list has the only one."""
     # `map` takes each object out of the list and counts in C, where Python's own references to what it is working on,
     # which differ by version, do not come in.
-    return [*map(_count, objects)]
+    return [*map(sys.getrefcount, objects)]
 
 
 ALONE = references([object()])[0]

@@ -75,7 +75,7 @@ class Tape:
         check_loss(loss)
         seed = _seed(loss, grad, create_graph)
         leaves: list[Node] = []
-        grads = pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads, leaves=leaves, bare=True)
+        grads = pull_back(loss, seed, create_graph=create_graph, retain=self.retain_grads, leaves=leaves)
         commit(grads, leaves)
         self._last = loss
         self._roots.add(loss)
@@ -87,8 +87,9 @@ class Tape:
         """Let the graph go: the nodes keep their values and gradients, and backward through them raises."""
         for node in [*self.nodes, *(node for root in self._roots for node in build_topo(root))]:
             if node.rule is not None:
+                rest = More(op_name=node.op_name, creation_trace=node.creation_trace, name=node.name)
                 # The rule first: should an interrupt come between, backward must not pass by parents that are gone.
-                node.rule, node.more = released, More([], (), node.op_name, None, node.creation_trace, node.name)
+                node.rule, node.more = released, rest
                 node.a = node.b = node.x = node.y = None
         self.nodes = []
         self._last = None
@@ -97,21 +98,21 @@ class Tape:
 
 def pull_back(
     root: Node, seed: Any, *, create_graph: bool = False, targets: Collection[Node] = (), retain: bool = False,
-    visit: Callable[[Node], None] | None = None, leaves: list[Node] | None = None, bare: bool = False,
+    visit: Callable[[Node], None] | None = None, leaves: list[Node] | None = None,
 ) -> dict[Node, Any]:  # fmt: skip
     """Return the cotangents of the nodes below `root`; None for a node that every path to is cut.
 
     Those of leaves and targets are kept, with `retain` those of all. With `targets` only the paths to them are walked,
     and none beyond them. `visit` is called with each node, newest first, before it is asked for its contributions;
-    `leaves` is given the leaves. With `bare` a cotangent may be the block alone of a tensor that lies as the node's
-    value does (see `node.whole`): that is one object less to make, and for Python's collector to visit.
+    `leaves` is given the leaves. The cotangent of an inner node may be the block alone of a tensor that lies as the
+    node's value does (see `node.whole`): that is one object less to make, and for Python's collector to visit.
     """
     ends = set(targets)
     inside = towards(root, ends) if ends else None
     cotangents: dict[Node, Any] = {root: seed}
     made: set[Node] = set()  # nodes whose cotangent lies in a buffer made here, which may be added to in place
     anomalies = modes.anomaly
-    block = type(seed.buffer) if bare and type(seed) is Tensor else None
+    block = type(seed.buffer) if type(seed) is Tensor else None
     ahead = Newest()
     node = root if inside is None or root in inside else None
     while node is not None:

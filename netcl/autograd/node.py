@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from netcl.autograd.pullback import NO_ATTRS, RowPullback, released
@@ -32,21 +32,16 @@ def next_index() -> int:
     return next(created)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class More:
     """Fields that most nodes do without: those of an elementwise op share them with others, a plain leaf has none."""
 
-    __slots__ = ("attrs", "creation_trace", "name", "op_name", "operands", "parents")
-
-    def __init__(
-        self, parents: list[Node], operands: tuple[Any, ...], op_name: str | None, attrs: dict[str, Any] | None,
-        creation_trace: list[str] | None, name: str | None,
-    ) -> None:  # fmt: skip
-        self.parents = parents
-        self.operands = operands
-        self.op_name = op_name
-        self.attrs = attrs
-        self.creation_trace = creation_trace
-        self.name = name
+    parents: list[Node] = field(default_factory=list)
+    operands: tuple[Any, ...] = ()
+    op_name: str | None = None
+    attrs: dict[str, Any] | None = None
+    creation_trace: list[str] | None = None
+    name: str | None = None
 
 
 def _get_value(node: Node) -> Any:
@@ -78,22 +73,25 @@ def _lay(node: Node, value: Any) -> None:
     node.made = value  # at last: see _get_value
 
 
+def _bare(node: Node, g: Any) -> bool:
+    return type(g) is type(node.buffer) and g is not None
+
+
 def whole(node: Node, g: Any) -> Any:
     """Return a cotangent as a tensor: one that is a block alone, of the kind that the value's is, lies as the value."""
-    bare = type(g) is type(node.buffer) and g is not None
-    return Tensor(node.layout, g, node.home) if bare else g
+    return Tensor(node.layout, g, node.home) if _bare(node, g) else g
 
 
 def _get_grad(node: Node) -> Any:
     g = node.cotangent
-    if type(g) is type(node.buffer) and g is not None:
+    if _bare(node, g):
         with storing:
             g = node.cotangent = whole(node, node.cotangent)
     return g
 
 
 def _set_grad(node: Node, grad: Any) -> None:
-    if type(grad) is type(node.buffer) and grad is not None:
+    if _bare(node, grad):
         raise DTypeError(f"the gradient of a node is a Tensor, not {type(grad).__name__}")
     with storing:
         node.cotangent = grad
@@ -102,7 +100,7 @@ def _set_grad(node: Node, grad: Any) -> None:
 def _more(node: Node) -> More:
     more = node.more
     if more is None:
-        more = node.more = More([], (), None, None, None, None)
+        more = node.more = More()
     return more
 
 
@@ -165,15 +163,15 @@ def _get_attrs(node: Node) -> dict[str, Any] | None:
     return None if node.more is None else node.more.attrs
 
 
-def _own(field: str, get: Callable[[Node], Any]) -> Any:
-    return property(get, lambda node, x: setattr(own(node), field, x))
+def _own(name: str, get: Callable[[Node], Any]) -> Any:
+    return property(get, lambda node, x: setattr(own(node), name, x))
 
 
-def _rare(field: str) -> Any:
+def _rare(name: str) -> Any:
     def get(node: Node) -> Any:
-        return None if node.more is None else getattr(node.more, field)
+        return None if node.more is None else getattr(node.more, name)
 
-    return property(get, lambda node, x: setattr(_more(node), field, x))
+    return property(get, lambda node, x: setattr(_more(node), name, x))
 
 
 _value: Any = property(_get_value, _set_value)

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -172,19 +173,17 @@ def test_gradients_are_of_a_whole_pass_or_of_none(on_device: Device) -> None:
     assert everywhere(run, check) > 100
 
 
-def test_gradients_are_all_stored_if_the_interrupt_comes_while_they_are(on_device: Device) -> None:
-    """Python looks for one at each turn of a loop too, of which a profile does not tell."""
-    leaves = [ag.tensor(X, requires_grad=True) for _ in range(4)]
-    total: Any = sum(leaf * leaf for leaf in leaves)
-    total.sum().backward()
-    stored = 0
+@contextmanager
+def interrupted_in(function: Any, line: int) -> Iterator[None]:
+    """Interrupt the block as a function comes to its `line`th line, counted as they run; that must come through."""
+    passed = 0
 
     def lines(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal stored
-        if frame.f_code is not engine._store.__code__:
+        nonlocal passed
+        if frame.f_code is not function.__code__:
             return None
-        stored += event == "line"
-        if stored == 9:
+        passed += event == "line"
+        if passed == line:
             sys.settrace(None)
             raise KeyboardInterrupt
         return lines
@@ -193,9 +192,18 @@ def test_gradients_are_all_stored_if_the_interrupt_comes_while_they_are(on_devic
     try:
         with pytest.raises(KeyboardInterrupt):
             sys.settrace(lines)
-            total.sum().backward()
+            yield
     finally:
         sys.settrace(before)
+
+
+def test_gradients_are_all_stored_if_the_interrupt_comes_while_they_are(on_device: Device) -> None:
+    """Python looks for one at each turn of a loop too, of which a profile does not tell."""
+    leaves = [ag.tensor(X, requires_grad=True) for _ in range(4)]
+    total: Any = sum(leaf * leaf for leaf in leaves)
+    total.sum().backward()
+    with interrupted_in(engine._store, line=9):
+        total.sum().backward()
     assert [leaf.grad.to_host().tolist() for leaf in leaves] == [(4 * X).tolist()] * 4
     assert len({leaf.pass_id for leaf in leaves}) == 1
 
@@ -205,25 +213,8 @@ def test_a_graph_that_is_half_released_gives_no_half_a_gradient(place: int) -> N
     x = ag.tensor(X, requires_grad=True)
     with ag.Tape() as tape:
         loss = x.sum()
-    passed = 0
-
-    def lines(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal passed
-        if frame.f_code is not ag.Tape.release.__code__:
-            return None
-        passed += event == "line"
-        if passed == place:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return lines
-
-    before = sys.gettrace()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            sys.settrace(lines)
-            tape.release()
-    finally:
-        sys.settrace(before)
+    with interrupted_in(ag.Tape.release, line=place):
+        tape.release()
     try:
         loss.backward()
     except GraphError:
